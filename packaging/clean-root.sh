@@ -40,14 +40,18 @@ if [ "${1:-}" = --inside ]; then
       failed=1
       break
     fi
-    # Nothing of ours may be alive; this namespace holds only what make started.
-    left=
-    for dir in /proc/[0-9]*; do
-      pid=${dir#/proc/}
-      [ "$pid" != 1 ] && [ "$pid" != "$$" ] || continue
-      [ "$(readlink -f "$dir/root" 2>/dev/null || true)" = "$root" ] || continue
-      grep -q '^State:[[:space:]]*Z' "$dir/status" 2>/dev/null && continue
-      left+="$pid $(tr '\0' ' ' <"$dir/cmdline" 2>/dev/null | cut -c1-120)"$'\n'
+    # Nothing may be alive now: this namespace holds only what make started. What
+    # is dying gets a moment; a zombie is no process any more.
+    for try in 1 2 3 4 5 6 7 8 9 10; do
+      left=
+      for dir in "$root"/proc/[0-9]*; do
+        pid=${dir##*/}
+        [ "$pid" != 1 ] || continue
+        grep -q '^State:[[:space:]]*[^Z]' "$dir/status" 2>/dev/null || continue
+        left+="$pid $(tr '\0' ' ' <"$dir/cmdline" 2>/dev/null | cut -c1-120)"$'\n'
+      done
+      [ -n "$left" ] || break
+      [ "$try" = 10 ] || sleep 0.5
     done
     if [ -n "$left" ]; then
       say "make $target left processes behind:"
@@ -100,7 +104,7 @@ apt-config dump 2>/dev/null | grep -E '^(Acquire::(http|https)::(Proxy|Proxy-Aut
 
 say 'a bare Debian 12 with ca-certificates, git and make'
 mmdebstrap --quiet --variant=minbase --include=ca-certificates,git,make \
-  ${sources:+--aptopt="$work/apt.conf"} bookworm "$root" "${mirror[@]}"
+  --aptopt="$work/apt.conf" bookworm "$root" "${mirror[@]}"
 # What this machine trusts beyond Debian's own certificates.
 if compgen -G '/usr/local/share/ca-certificates/*.crt' >/dev/null; then
   cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/"

@@ -12,12 +12,12 @@ import (
 
 // bar is one row of the table.
 type bar struct {
-	name       string
-	over       string // the measured benchmark
-	under      string // what it is measured against, or a number
-	unit       string
-	limit      float64
-	reason     string
+	name   string
+	over   string // the measured benchmark
+	under  string // what it is measured against, or a number
+	unit   string
+	limit  float64
+	reason string
 }
 
 // samples holds, per "package.Benchmark" and unit, each value of the run.
