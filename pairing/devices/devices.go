@@ -52,9 +52,9 @@ type Store struct {
 	opts Options
 
 	mu       sync.Mutex
-	records  []record    // oldest first
-	file     fs.FileInfo // what records were read from; nil = no file
-	broken   bool        // the file can no longer be read: nobody is recognised
+	records  []record                           // oldest first
+	file     fs.FileInfo                        // what records were read from; nil = no file
+	broken   bool                               // the file can no longer be read: nobody is recognised
 	lastSeen map[browserhost.DeviceID]time.Time // newer than the file
 	onRevoke []func(browserhost.DeviceID)
 }
