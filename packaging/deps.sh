@@ -90,9 +90,10 @@ run() {
 
 # known: apt has a candidate for every missing package.
 known() {
-  local p
+  local p policy
   for p in "${missing[@]}"; do
-    LC_ALL=C apt-cache policy "$p" 2>/dev/null | grep -q '^  Candidate: [^(]' || return 1
+    policy=$(LC_ALL=C apt-cache policy "$p" 2>/dev/null) || return 1
+    [[ $policy == *'  Candidate: '[!\(]* ]] || return 1
   done
 }
 
