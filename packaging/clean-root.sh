@@ -26,7 +26,7 @@ if [ "${1:-}" = --inside ]; then
     mkdir -p "$root/var/modcache"
     mount -t tmpfs tmpfs "$root/var/modcache"
     mkdir "$root/var/modcache/up" "$root/var/modcache/work"
-    mount -t overlay overlay -o "lowerdir=$modcache,upperdir=$root/var/modcache/up,workdir=$root/var/modcache/work" "$root/root/go/pkg/mod" 2>/dev/null ||
+    mount -t overlay overlay -o "lowerdir=$modcache,upperdir=$root/var/modcache/up,workdir=$root/var/modcache/work" "$root/go/pkg/mod" 2>/dev/null ||
       say 'no overlay here; the modules are fetched anew'
   fi
   failed=0
@@ -115,9 +115,9 @@ grep -qs '[[:space:]]localhost' "$root/etc/hosts" || echo '127.0.0.1 localhost' 
 say "that took $((SECONDS - began)) s"
 
 git clone --quiet --no-local . "$root/root/browserhost"
-mkdir -p "$root/usr/local/go" "$root/root/go/pkg/mod"
+mkdir -p "$root/usr/local/go" "$root/go/pkg/mod"
 
-pass=(HOME=/root PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 CI=true)
+pass=(HOME=/root GOPATH=/go PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 CI=true)
 for v in GOPROXY GOSUMDB GONOSUMDB GONOPROXY GOPRIVATE; do
   pass+=("$v=$(go env $v)")
 done
