@@ -70,22 +70,12 @@ func TestNoSkipNoSleep(t *testing.T) {
 	for _, s := range sources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && isSel(call.Fun, "synctest", "Test") {
+				ast.Inspect(call, func(n ast.Node) bool { noSkip(t, s, n); return true })
 				return false
 			}
-			sel, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			x, ok := sel.X.(*ast.Ident)
-			if !ok {
-				return true
-			}
-			at := s.fset.Position(sel.Pos())
-			switch {
-			case x.Name == "time" && sel.Sel.Name == "Sleep":
-				t.Errorf("%s: a sleep; wait for the event", at)
-			case testVar(x.Name) && (sel.Sel.Name == "Skip" || sel.Sel.Name == "Skipf" || sel.Sel.Name == "SkipNow"):
-				t.Errorf("%s: a skipped test; install what is missing", at)
+			noSkip(t, s, n)
+			if isSel(n, "time", "Sleep") {
+				t.Errorf("%s: a sleep; wait for the event", s.fset.Position(n.Pos()))
 			}
 			return true
 		})
@@ -100,17 +90,25 @@ func TestNoSkipNoSleep(t *testing.T) {
 	})
 }
 
-func isSel(e ast.Expr, pkg, name string) bool {
-	sel, ok := e.(*ast.SelectorExpr)
+// noSkip complains when n is a call's t.Skip, or a relative of it.
+func noSkip(t *testing.T, s source, n ast.Node) {
+	for _, v := range []string{"t", "b", "f", "tb"} {
+		for _, name := range []string{"Skip", "Skipf", "SkipNow"} {
+			if isSel(n, v, name) {
+				t.Errorf("%s: a skipped test; install what is missing", s.fset.Position(n.Pos()))
+			}
+		}
+	}
+}
+
+// isSel reports whether n is pkg.name.
+func isSel(n ast.Node, pkg, name string) bool {
+	sel, ok := n.(*ast.SelectorExpr)
 	if !ok {
 		return false
 	}
 	x, ok := sel.X.(*ast.Ident)
 	return ok && x.Name == pkg && sel.Sel.Name == name
-}
-
-func testVar(name string) bool {
-	return name == "t" || name == "b" || name == "f" || name == "tb"
 }
 
 // No file names a place on the machine where it was written.
