@@ -101,8 +101,8 @@ func (k keys) value(version int, r row) (value, why string) {
 		return "", UnsupportedOS
 	}
 	value, why = open(candidates, version, r.host, r.encrypted[3:])
-	if why == WrongKey && r.scheme() == "v11" && !k.found {
-		why = NoKey
+	if (why == WrongKey || why == HashMismatch) && r.scheme() == "v11" && !k.found {
+		why = NoKey // only the empty and the fixed password were tried; a mismatch is chance
 	}
 	return value, why
 }
