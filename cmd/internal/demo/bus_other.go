@@ -1,0 +1,18 @@
+//go:build !linux
+
+package demo
+
+import (
+	"context"
+	"errors"
+)
+
+const onBus = "BROWSERHOST_DEMO_BUS"
+
+func havePrivateBus() bool { return false }
+
+func runOnBus(context.Context, string, []string) (int, error) {
+	return 0, errors.New("a private bus exists on Linux only")
+}
+
+func startKeyring(context.Context) error { return errors.New("a private keyring exists on Linux only") }
