@@ -14,10 +14,10 @@ type row struct {
 var law = []row{
 	{".", nil, "the words import nothing, so that every package can speak them"},
 
-	{"cmd/browserhost", []string{"cmd/internal/wire", "cmd/internal/demo", "host/operator"}, "a main parses flags and prints; it reaches the host as the owner does"},
+	{"cmd/browserhost", []string{"cmd/internal/wire", "cmd/internal/demo", "host/operator", "host/settings"}, "a main parses flags and prints; it reaches the host as the owner does"},
 	{"cmd/browserhost-desktop", []string{"cmd/internal/wire", "host/operator", "ui/*"}, "the same host with a screen"},
 	{"cmd/internal/wire", []string{"host", "host/*", "consent/*", "providers/*", "pairing", "pairing/*"}, "the only package that names concrete parts; it draws nothing"},
-	{"cmd/internal/demo", []string{"cmd/internal/wire", "cmd/internal/fixsite", "host/operator"}, "an owner and two agents in process, over the real host"},
+	{"cmd/internal/demo", []string{"cmd/internal/wire", "cmd/internal/fixsite", "host/operator", "host/settings", "host/egress", "providers/cdp", "providers/proc"}, "an owner and two agents in process, over the real host; it gives the host a network of its own, and drives the owner's browser itself"},
 	{"cmd/internal/fixsite", nil, "a web site knows nothing of the host that visits it"},
 
 	{"ui/*", []string{"ui/*", "host/operator", "assets"}, "what is shown comes through the owner's door, as for any owner"},
@@ -93,7 +93,7 @@ var owners = []owner{
 	{"github.com/gorilla/websocket", []string{"providers/cdp", "pairing/tunnel", "pairing/rendezvous"}, "shared: three protocols that are websockets"},
 	{"github.com/alecthomas/kong", []string{"cmd/browserhost"}, "the command line"},
 	{"golang.org/x/term", []string{"cmd/browserhost"}, "whether a person is at the other end"},
-	{"golang.org/x/sys", []string{"providers/proc", "host/operator", "consent/browserdb", "cmd/internal/wire", "cmd/internal/demo", "cmd/browserhost"}, "shared: system calls that the standard library does not wrap"},
+	{"golang.org/x/sys", []string{"providers/proc", "host/operator", "consent/browserdb", "cmd/internal/demo", "cmd/browserhost"}, "shared: system calls that the standard library does not wrap"},
 	{"fyne.io/fyne/v2", []string{"ui/tray", "ui/dialogs", "cmd/browserhost-desktop"}, "shared: windows and the tray; ui/view stays free of it"},
 	{"github.com/skip2/go-qrcode", []string{"ui/dialogs"}, "the code that a phone scans"},
 

@@ -128,6 +128,16 @@ func (i *instance) runs() bool {
 	return i.run != nil
 }
 
+// Starts reports whether a launch with these arguments would start a process
+// now: what runs already is only joined, and costs nobody a browser (K38).
+func (f *Fleet) Starts(call *browserhost.Call) bool {
+	p, err := f.provider(call.Args.Provider)
+	if err != nil {
+		return false
+	}
+	return !f.instance(p, call.Args.Headed).runs()
+}
+
 // provider finds a provider by id, the first one for "".
 func (f *Fleet) provider(id string) (browserhost.Provider, error) {
 	for _, p := range f.opts.Providers {

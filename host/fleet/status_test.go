@@ -62,3 +62,20 @@ func TestUnsupportedNamesTheCapability(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// K38: joining a browser that runs starts nothing; an unknown provider neither.
+func TestStarts(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	call := &browserhost.Call{Operation: browserhost.OpLaunch}
+	if !r.fleet.Starts(call) {
+		t.Error("the first launch starts nothing")
+	}
+	r.launch(ada)
+	if r.fleet.Starts(call) {
+		t.Error("a launch that joins is taken for a start")
+	}
+	if call.Args.Provider = "none"; r.fleet.Starts(call) {
+		t.Error("an unknown provider is taken for a start")
+	}
+}

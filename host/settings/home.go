@@ -59,3 +59,7 @@ func MakeHome(home string) error {
 	}
 	return nil
 }
+
+// Private reports whether a file or directory is closed to other users, as far
+// as this system says so.
+func Private(info os.FileInfo) bool { return !readableByOthers(info) }

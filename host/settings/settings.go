@@ -21,7 +21,7 @@ const DefaultListen = "127.0.0.1:8863"
 type Settings struct {
 	Listen      netip.AddrPort // exact address; port 0 asks the system for one, which only tests do
 	Expose      bool           // the owner's word that a listen address beyond loopback is meant
-	Store       string         // "keychain", "passphrase" or "memory" (K7)
+	Store       string         // "keychain" or "memory" (K7)
 	OperatorCLI string         // "confirm" or "off"
 	Chrome      Chrome
 	RateScale   float64 // multiplies the rates of devices; 0 = off (K38)
@@ -66,7 +66,7 @@ var keys = []key{
 		return err
 	}},
 	{name: "expose", initial: fixed("false"), set: func(s *Settings, v string) error { return parseSwitch(&s.Expose, v) }},
-	{name: "store", initial: fixed("keychain"), set: func(s *Settings, v string) error { return oneOf(&s.Store, v, "keychain", "passphrase", "memory") }},
+	{name: "store", initial: fixed("keychain"), set: func(s *Settings, v string) error { return oneOf(&s.Store, v, "keychain", "memory") }},
 	{name: "operator.cli", initial: fixed("confirm"), set: func(s *Settings, v string) error { return oneOf(&s.OperatorCLI, v, "confirm", "off") }},
 	{name: "chrome.executablePath", env: "CHROME_EXECUTABLE_PATH", fileFirst: true, initial: fixed(""), set: func(s *Settings, v string) error {
 		if v == "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -13,8 +14,9 @@ import (
 // agent is a program on this computer that speaks MCP to the host, as any
 // agent would: the official SDK's client and a device bearer, nothing of ours.
 type agent struct {
-	name    string
-	session *mcp.ClientSession
+	name     string
+	session  *mcp.ClientSession
+	remember func(raw []byte) // told of everything that the host answered
 }
 
 // bearing adds the device bearer to each request of an agent.
@@ -41,7 +43,7 @@ func connect(ctx context.Context, name, url, bearer string) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent %s could not connect: %w", name, err)
 	}
-	return &agent{name, session}, nil
+	return &agent{name, session, func([]byte) {}}, nil
 }
 
 func (a *agent) close() { a.session.Close() }
@@ -75,7 +77,6 @@ type answer struct {
 		Cause   map[string]any `json:"cause"`
 	} `json:"error"`
 
-	raw     []byte // everything that came, for the canary search
 	picture []byte
 }
 
@@ -88,9 +89,11 @@ func (a *agent) call(ctx context.Context, tool string, arguments args) (answer, 
 		return answer{}, fmt.Errorf("%s: %w", tool, err)
 	}
 	var out answer
-	if out.raw, err = json.Marshal(res); err != nil {
+	raw, err := json.Marshal(res)
+	if err != nil {
 		return out, err
 	}
+	a.remember(raw)
 	structured, err := json.Marshal(res.StructuredContent)
 	if err != nil {
 		return out, err
@@ -126,4 +129,39 @@ func with(action string, more args) args {
 		all[k] = v
 	}
 	return all
+}
+
+// open launches a browser with the given options and opens a page in it.
+func (a *agent) open(ctx context.Context, url string, launch args) (page string, err error) {
+	b, err := a.act(ctx, "launch", launch)
+	if err != nil {
+		return "", err
+	}
+	p, err := a.act(ctx, "new_page", args{"browser_id": b.BrowserID, "url": url})
+	return p.PageID, err
+}
+
+// sees checks that the page shows a text.
+func (a *agent) sees(ctx context.Context, page, text string) error {
+	s, err := a.observe(ctx, "snapshot", args{"page_id": page})
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(s.Text, text) {
+		return fmt.Errorf("%s does not see %q but:\n%s", a.name, text, s.Text)
+	}
+	return nil
+}
+
+// press clicks the button of that name.
+func (a *agent) press(ctx context.Context, page, name string) (answer, error) {
+	s, err := a.observe(ctx, "snapshot", args{"page_id": page})
+	if err != nil {
+		return answer{}, err
+	}
+	ref, err := refOf(s.Text, name)
+	if err != nil {
+		return answer{}, err
+	}
+	return a.act(ctx, "click", args{"page_id": page, "element_id": ref})
 }

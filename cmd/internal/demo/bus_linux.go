@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +30,7 @@ func havePrivateBus() bool {
 // runOnBus runs this program again on a private session bus, with a home and
 // runtime directory below dir, so that the person's own keyring is never seen.
 // It returns the exit code, after everything that was started there has ended.
-func runOnBus(ctx context.Context, dir string, argv []string) (int, error) {
+func runOnBus(ctx context.Context, out io.Writer, dir string, argv []string) (int, error) {
 	// What the bus starts is not our child. As a subreaper we inherit it when
 	// the bus ends, and can wait for its end instead of hoping for it.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -45,7 +46,7 @@ func runOnBus(ctx context.Context, dir string, argv []string) (int, error) {
 	}
 	cmd := exec.CommandContext(ctx, "dbus-run-session", append([]string{"--", self}, argv...)...)
 	cmd.Env = append(withoutSession(os.Environ()), onBus+"="+dir, "HOME="+dir, "XDG_RUNTIME_DIR="+run)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, os.Stdout, os.Stderr
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	err = cmd.Run()
