@@ -68,14 +68,14 @@ func TestStarts(t *testing.T) {
 	r := newRig(t)
 	defer r.close()
 	call := &browserhost.Call{Operation: browserhost.OpLaunch}
-	if !r.fleet.Starts(call) {
+	if !r.Starts(call) {
 		t.Error("the first launch starts nothing")
 	}
 	r.launch(ada)
-	if r.fleet.Starts(call) {
+	if r.Starts(call) {
 		t.Error("a launch that joins is taken for a start")
 	}
-	if call.Args.Provider = "none"; r.fleet.Starts(call) {
+	if call.Args.Provider = "none"; r.Starts(call) {
 		t.Error("an unknown provider is taken for a start")
 	}
 }
