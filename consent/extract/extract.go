@@ -50,6 +50,10 @@ type Report struct {
 	Reasons map[string]int `json:"reasons,omitempty"`
 }
 
+// Profile is where cookies are read from, for callers that have no other
+// business with browser databases.
+type Profile = browserdb.Profile
+
 // newest is the schema that this package knows.
 const newest = 24
 

@@ -2,9 +2,9 @@
 // site, so that a person can see what a grant would lend before anything is
 // lent.
 //
-// It looks at one column, the host of each cookie. Values are not read: the
-// connection that it uses is refused them by SQLite itself (AIP-63 C5, K3), and
-// no keychain is asked, since nothing here could use a key.
+// [Count] looks at one column, the host of each cookie, and [Names] at one
+// more. Values are not read: the connection is refused them by SQLite itself
+// (AIP-63 C5, K3), and no keychain is asked, since nothing here could use a key.
 package presence
 
 import (
@@ -74,7 +74,7 @@ func fold(hosts map[string]int) []Site {
 	return sites
 }
 
-// onlyHosts is the whole of what this package may read (AIP-63 C5).
+// onlyHosts is the whole of what Count may read (AIP-63 C5).
 func onlyHosts(table, column string) bool {
 	return table == browserdb.Table && column == "host_key"
 }

@@ -167,3 +167,23 @@ func BenchmarkPresence(b *testing.B) {
 		}
 	})
 }
+
+// AIP-63 C5, K3, S3: before a value is read there are the names of the granted
+// sites' cookies, one per row, and of no other site's.
+func TestNames(t *testing.T) {
+	p := profile(t,
+		cookie(".shop.test", "sid"), cookie("shop.test", "sid"), cookie("app.shop.test", "cart"),
+		cookie("notshop.test", "other"), cookie("shop.test.evil.test", "other"))
+	got, err := Names(t.Context(), p, []string{"shop.test", "app.shop.test"})
+	if want := []string{"sid", "cart", "sid"}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if _, err := Names(t.Context(), p, nil); browserhost.CodeOf(err) != browserhost.CodeInputInvalid {
+		t.Errorf("no list of sites means %v, not all of them", err)
+	}
+	for column, may := range map[string]bool{"host_key": true, "name": true, "value": false, "encrypted_value": false, "path": false} {
+		if hostsAndNames(browserdb.Table, column) != may {
+			t.Errorf("column %s: may be read is %v", column, !may)
+		}
+	}
+}
