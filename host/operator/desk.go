@@ -6,7 +6,7 @@
 // owner's browsers that only a person has a reason for. In process the owner
 // holds a [Desk] with both. Over control.sock, which every program of the same
 // user can open, the narrow half works for anybody of that user and the wide
-// half only for somebody who looks like a person: see [Listener.Serve].
+// half only for somebody who looks like a person: see [Serve].
 //
 // Who acts is never in what is said: each door knows it by itself (AIP-63 C7,
 // D22).

@@ -153,14 +153,14 @@ func allowSubject(ctx context.Context, d *Desk, a AllowSpec) (string, error) {
 // success is a reply: ok beside the fields of the value.
 type success[R any] struct {
 	OK    bool `json:"ok"`
-	Value R    `json:",inline"`
+	Value R    `json:",embed"`
 }
 
 // head is what every line has beside its verb's own fields.
 type head struct {
 	Op      string         `json:"op"`
 	Confirm string         `json:"confirm,omitzero"` // what the person typed
-	Rest    jsontext.Value `json:",unknown"`         // the fields of the verb
+	Rest    jsontext.Value `json:",embed"`           // the fields of the verb
 }
 
 // decode reads one line. It is strict: one JSON object, no name twice, at most

@@ -41,7 +41,7 @@ type Provider struct {
 
 // Grant is a grant as the owner reads it; no value is part of it.
 type Grant struct {
-	browserhost.Grant `json:",inline"`
+	browserhost.Grant `json:",embed"`
 	DeviceName        string `json:"deviceName,omitzero"`
 	Active            bool   `json:"active"`
 }

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package operator
+
+func ownDirectory(string) error { return supported() }
