@@ -179,10 +179,11 @@ type PageInfo struct {
 
 // Navigation is how far a document got.
 type Navigation struct {
-	URL    string // the final URL
-	Status int    // of the main document; 0 when there was no response
-	Failed string // the browser's net error, e.g. "net::ERR_NAME_NOT_RESOLVED"; then the effect is completed all the same (contract F)
-	Loaded bool   // whether what the caller waited for was reached in time
+	URL    string  // the final URL
+	Status int     // of the main document; 0 when there was no response
+	Failed string  // the browser's net error, e.g. "net::ERR_NAME_NOT_RESOLVED"; then the effect is completed all the same (contract F)
+	Loaded bool    // whether what the caller waited for was reached in time
+	Dialog *Dialog // a dialog that opened meanwhile; the page waits for its answer
 }
 
 // Effect is what could be measured after an act.
