@@ -186,6 +186,25 @@ func (c *Client) Stop(ctx context.Context) error {
 	return err
 }
 
+// End asks the host to end and returns when its process has, so that another
+// one may start in its place.
+func (c *Client) End(ctx context.Context) error {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	host, err := peerOf(conn)
+	if err != nil {
+		return err
+	}
+	defer host.close()
+	if err := c.Stop(ctx); err != nil {
+		return err
+	}
+	return host.ended(ctx)
+}
+
 // Sources lists the owner's browser profiles by name. It needs a terminal.
 func (c *Client) Sources(ctx context.Context) ([]Source, error) {
 	r, err := call[sourcesReply](ctx, c, "sources", "", Empty{})

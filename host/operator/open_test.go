@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 		knockAndWait(path)
 		return
 	}
+	if path := os.Getenv("OPERATOR_TEST_SERVE"); path != "" {
+		serveUntilStopped(path)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"net"
 
@@ -50,6 +51,32 @@ func began(pid int) unix.Timeval {
 // about its number before is then true of it.
 func (p *peer) alive() bool {
 	return p.began != unix.Timeval{} && p.began == began(p.pid)
+}
+
+// ended waits until the process has ended. The kernel tells; only ctx is looked
+// at once a second.
+func (p *peer) ended(ctx context.Context) error {
+	queue, err := unix.Kqueue()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(queue)
+	want := unix.Kevent_t{Ident: uint64(p.pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_ONESHOT, Fflags: unix.NOTE_EXIT}
+	if _, err := unix.Kevent(queue, []unix.Kevent_t{want}, nil, nil); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	for p.alive() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		got := make([]unix.Kevent_t, 1)
+		if n, err := unix.Kevent(queue, nil, got, &unix.Timespec{Sec: 1}); n > 0 {
+			return nil
+		} else if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *peer) close() {}

@@ -1,8 +1,11 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"net"
+	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,6 +58,33 @@ func (p *peer) alive() bool {
 			return err == nil && n == 0 // readable is ended
 		}
 	}
+}
+
+// ended waits until the process has ended. Afterwards p knows nothing more.
+func (p *peer) ended(ctx context.Context) error {
+	if p.fd < 0 {
+		return nil
+	}
+	if err := unix.SetNonblock(p.fd, true); err != nil { // lets the runtime wait for it
+		return err
+	}
+	file := os.NewFile(uintptr(p.fd), "pidfd")
+	p.fd = -1
+	defer file.Close()
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { file.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err = raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return err == nil && n > 0
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 func (p *peer) close() {

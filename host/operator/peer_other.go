@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"context"
 	"net"
 	"runtime"
 
@@ -19,5 +20,7 @@ func supported() error {
 func peerOf(*net.UnixConn) (*peer, error) { return nil, supported() }
 
 func (*peer) alive() bool { return false }
+
+func (*peer) ended(context.Context) error { return supported() }
 
 func (*peer) close() {}

@@ -5,7 +5,10 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -224,6 +227,79 @@ func TestClientGivesUp(t *testing.T) {
 	past, cancelPast := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancelPast()
 	if _, err := c.Status(past); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// End returns when the host's process is gone, and not when it has answered.
+func TestEnd(t *testing.T) {
+	path := filepath.Join(private(t), "control.sock")
+	host := exec.CommandContext(t.Context(), os.Args[0])
+	host.Env = append(os.Environ(), "OPERATOR_TEST_SERVE="+path)
+	host.Stderr = os.Stderr
+	hold, err := host.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it listens
+		t.Fatal(err)
+	}
+	c := dial(t, path)
+	ended := make(chan error, 1)
+	go func() { ended <- c.End(t.Context()) }()
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it serves no more
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the process still runs: %v", err)
+	default:
+	}
+	hold.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := host.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := c.End(t.Context()); !errors.Is(err, ErrNoHost) {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+// serveUntilStopped is a host in a process of its own, which lives on for a
+// while after it has served.
+func serveUntilStopped(path string) {
+	l, err := Listen(path)
+	if err != nil {
+		panic(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	h := newHouse()
+	fmt.Print("l")
+	if err := Serve(ctx, l, NewDesk(ending{h, end}, h), Options{}); err != nil {
+		panic(err)
+	}
+	fmt.Print("s")
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// Who does not want to wait for the end any longer does not.
+func TestEndGivesUp(t *testing.T) {
+	h := newHouse()
+	c := dial(t, open(t, h, Options{})) // this process: it will not end
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.End(ctx) }()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
