@@ -1,30 +1,30 @@
 // Package chain keeps an append-only file of JSON lines in which every line
-// holds the hash of the line before it, so that a change, a missing line or
-// one too many can be seen afterwards.
+// holds the hash of the line before it, so that a changed, a missing and an
+// added line can be seen afterwards (AIP-63 C10).
 //
 // A row is any JSON object. The file gives it three members: seq, its number
 // from 0; at, when it was written, unless the row says so itself; and prev, the
 // SHA-256 of the exact bytes of the line before, which the first row lacks. The
-// hash is of bytes as stored: there is no canonical form.
+// hash is of bytes as stored: there is no canonical form, and a row never holds
+// a NUL or a newline.
 //
-// The end of a file cannot prove itself, so the number and hash of the last
-// durable row are kept a second time beside it, under a MAC of the host's
-// secret where there is a keychain. One process writes at a time; the
-// operating system holds the lock.
+// The end of a file cannot prove itself, so the number and the hash of the last
+// durable row are kept a second time in PATH.head, under a MAC of the host's
+// secret where there is a keychain. Who can put both files back to an earlier
+// state, or remove the head, is not caught by it.
+//
+// A row that a crash cut short is never taken out: its bytes are closed with a
+// newline and hashed like any line, and a copy of what was found goes to
+// PATH.torn-N, where N is the number of the line (K36). One process writes at a
+// time; the operating system holds the lock.
 package chain
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json/jsontext"
-	"encoding/json/v2"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -34,204 +34,153 @@ import (
 // MaxRow is the length of the longest line, in bytes, without its newline.
 const MaxRow = 64 << 10
 
+var (
+	// ErrLocked says that another process, or another File of this one, has the
+	// chain open.
+	ErrLocked = errors.New("the record is open elsewhere")
+	// ErrBroken is in every error of a File after a write or an fsync failed.
+	ErrBroken = errors.New("a write to the record failed")
+)
+
 // Options complete a chain.
 type Options struct {
-	Keys  browserhost.Keys // for the MAC of the head; nil leaves it out
+	Keys  browserhost.Keys // for the MAC of the head; nil: no head is kept or checked
 	Label string           // separates this chain's MAC from others under the same keys
 	Now   func() time.Time // nil means time.Now
 }
 
 // File is an open chain. It is safe for concurrent use. After a failed write or
-// a failed fsync every further call fails: what is on the disk is not known
-// any more, and nothing may be built on it.
+// a failed fsync every further call fails with [ErrBroken]: what is on the disk
+// is not known any more, and nothing may be built on it.
 type File struct {
 	path string
 	opts Options
-	file *os.File
+	disk disk
+	head *keeper // nil when no head is kept
 
-	mu     sync.Mutex // guards what follows
-	next   int64
-	head   string // hash of the last row; "" when there is none
-	broken error
+	mu      sync.Mutex    // guards what follows
+	next    int64         // lines written
+	size    int64         // bytes written
+	last    digest        // of the last line
+	durable int64         // lines that are on the disk
+	round   chan struct{} // the fsync under way; nil when there is none
+	broken  error         // why nothing can be written any more
 
-	syncing sync.Mutex // held during an fsync, so that many callers share one
-	durable int64      // rows that are on the disk; guarded by mu
+	closing sync.Once
 }
 
-// Open opens or makes the chain at path, takes its lock, and checks it whole.
-// A last line that was cut short stays where it is, closed with a newline, and
-// is reported (K36). A chain with a fault is opened all the same, so that the
-// host can go on recording; the report says what is wrong.
-func Open(ctx context.Context, path string, opts Options) (*File, Report, error) {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, Report{}, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, Report{}, err
-	}
-	c := &File{path: path, opts: opts, file: f}
-	report, err := c.begin(ctx)
-	if err != nil {
-		f.Close()
-		return nil, report, err
-	}
-	return c, report, nil
+// disk is what a chain asks of its file.
+type disk interface {
+	io.WriteCloser
+	Sync() error
 }
 
-func (c *File) begin(ctx context.Context) (Report, error) {
-	if err := lock(c.file); err != nil {
-		return Report{}, fmt.Errorf("another process writes %s: %w", filepath.Base(c.path), err)
-	}
-	if err := c.file.Chmod(0o600); err != nil {
-		return Report{}, err
-	}
-	report, err := verify(ctx, c.file, c.path, c.opts)
-	if err != nil {
-		return report, err
-	}
-	if report.Torn > 0 {
-		if _, err := c.file.Write([]byte("\n")); err != nil {
-			return report, err
-		}
-		// The remains count as a line: its bytes are part of the chain now.
-		if err := c.file.Sync(); err != nil {
-			return report, err
-		}
-	}
-	c.next, c.head = int64(report.lines), report.last
-	c.durable = c.next
-	return report, syncDir(filepath.Dir(c.path))
-}
-
-// Append writes one row in one piece and returns its number and its hash. The
-// row is on the disk only after [File.Durable]. A row that is no JSON object,
-// has one of the chain's own members seq and prev, or is too long is refused
-// with input_invalid, and nothing is written.
+// Append writes one row in one piece and returns its number and its hash, in
+// hex. The row is on the disk only after [File.Durable]. What is no JSON
+// object, has a member seq or prev of its own, or is longer than [MaxRow] is
+// refused with input_invalid, and nothing is written.
 func (c *File) Append(ctx context.Context, row any) (int64, string, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, "", err
 	}
-	body, err := json.Marshal(row)
+	body, err := encode(row)
 	if err != nil {
-		return 0, "", browserhost.Hide(browserhost.CodeInternal, err, "a record cannot be written as JSON")
+		return 0, "", err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken != nil {
-		return 0, "", c.broken
+		return 0, "", unusable(c.broken)
 	}
-	line, err := c.seal(body)
+	line, err := body.seal(c.next, c.opts.Now(), c.last)
 	if err != nil {
 		return 0, "", err
 	}
-	if _, err := c.file.Write(line); err != nil {
-		return 0, "", c.fail(err)
+	if _, err := c.disk.Write(line); err != nil {
+		c.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+		return 0, "", unusable(c.broken)
 	}
 	seq := c.next
 	c.next++
-	c.head = hash(line[:len(line)-1])
-	return seq, c.head, nil
+	c.size += int64(len(line))
+	c.last = digestOf(line[:len(line)-1])
+	return seq, c.last.String(), nil
 }
 
-// seal adds the chain's members to an encoded row, and the newline.
-func (c *File) seal(body []byte) ([]byte, error) {
-	own, err := members(body)
-	if err != nil || own.Seq != nil || own.Prev != nil {
-		return nil, browserhost.Hide(browserhost.CodeInputInvalid, err, "a record is not one JSON object without seq and prev")
-	}
-	out := make([]byte, 0, len(body)+160)
-	out = append(out, bytes.TrimSuffix(body, []byte("}"))...)
-	add := func(name, value string) {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, `"`+name+`":`+value...)
-	}
-	add("seq", fmt.Sprint(c.next))
-	if own.At == nil {
-		add("at", `"`+browserhost.FormatTime(c.opts.Now())+`"`)
-	}
-	if c.head != "" {
-		add("prev", `"`+c.head+`"`)
-	}
-	out = append(out, '}', '\n')
-	if len(out)-1 > MaxRow {
-		return nil, browserhost.Errorf(browserhost.CodeInputInvalid, "a record is longer than %d bytes", MaxRow)
-	}
-	return out, nil
-}
-
-// fail keeps the reason and gives the error that every call gets from now on.
-func (c *File) fail(err error) error {
-	c.broken = browserhost.Hide(browserhost.CodeInternal, err, "the record cannot be written; nothing is done without it")
-	return c.broken
-}
-
-// Durable waits until every row appended so far is on the disk, and then keeps
-// the head beside the file. Callers that come together share one fsync. That
-// the head could not be kept is no error: verifying tells of it.
+// Durable waits until every row appended so far is on the disk. Callers that
+// come together share one fsync, and one that gives up leaves it to the others.
+// The head follows on its own: neither a slow keychain nor one that cannot be
+// asked holds up a row, and a head that stays behind is no error.
 func (c *File) Durable(ctx context.Context) error {
 	c.mu.Lock()
 	want := c.next
-	c.mu.Unlock()
-
-	c.syncing.Lock()
-	defer c.syncing.Unlock()
-	c.mu.Lock()
-	upTo, head, done, broken := c.next, c.head, c.durable >= want, c.broken
-	c.mu.Unlock()
-	if broken != nil || done {
-		return broken
+	for {
+		switch {
+		case c.broken != nil:
+			defer c.mu.Unlock()
+			return unusable(c.broken)
+		case c.durable >= want:
+			c.mu.Unlock()
+			return nil
+		case c.round == nil:
+			c.round = make(chan struct{})
+			go c.sync(c.round, c.next, c.last)
+		}
+		round := c.round
+		c.mu.Unlock()
+		select {
+		case <-round:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c.mu.Lock()
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	err := c.file.Sync()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		return c.fail(err)
-	}
-	c.durable = upTo
-	c.keepHead(ctx, upTo-1, head)
-	return nil
 }
 
-// Close makes everything durable and lets the lock go.
+// sync is one round: an fsync for everybody who waits.
+func (c *File) sync(round chan struct{}, rows int64, last digest) {
+	err := c.disk.Sync()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.durable = rows
+	} else if c.broken == nil {
+		c.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	c.round = nil
+	close(round)
+	if err == nil && c.head != nil {
+		c.head.note(rows-1, last)
+	}
+}
+
+// Close makes everything durable, keeps the head and lets the lock go. What is
+// called afterwards fails. Closing again does nothing.
 func (c *File) Close() error {
-	err := c.Durable(context.Background())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.broken == nil {
-		c.broken = browserhost.Hide(browserhost.CodeInternal, os.ErrClosed, "the record is closed")
-	}
-	return errors.Join(err, c.file.Close())
+	var err error
+	c.closing.Do(func() {
+		err = c.Durable(context.Background())
+		c.mu.Lock()
+		if c.broken == nil {
+			c.broken = os.ErrClosed
+		}
+		round := c.round
+		c.mu.Unlock()
+		if round != nil {
+			<-round
+		}
+		if c.head != nil {
+			c.head.close()
+		}
+		err = errors.Join(err, c.disk.Close())
+	})
+	return err
 }
 
-// own are the chain's members of a row.
-type own struct {
-	Seq  *int64         `json:"seq"`
-	At   *string        `json:"at"`
-	Prev *string        `json:"prev"`
-	Rest jsontext.Value `json:",unknown"`
-}
-
-func members(line []byte) (own, error) {
-	var m own
-	if len(line) == 0 || line[0] != '{' || line[len(line)-1] != '}' {
-		return m, errors.New("not a JSON object")
-	}
-	return m, json.Unmarshal(line, &m)
-}
-
-func hash(line []byte) string {
-	sum := sha256.Sum256(line)
-	return hex.EncodeToString(sum[:])
+// unusable is what a caller is told. Each gets an error of its own, since
+// callers add to theirs.
+func unusable(err error) error {
+	return browserhost.Hide(browserhost.CodeInternal, err, "the record cannot be written, and nothing is done without it")
 }
 
 var _ browserhost.Appender = (*File)(nil)
-var _ io.Closer = (*File)(nil)
