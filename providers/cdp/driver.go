@@ -79,6 +79,10 @@ func (d *driver) NewPage(ctx context.Context, url string) (browserhost.Page, bro
 	if err := d.open(); err != nil {
 		return nil, nav, err
 	}
+	if !d.room() {
+		return nil, nav, browserhost.Errorf(browserhost.CodeBusy, "%d pages are open already; close one first", browserhost.MaxPagesPerDevice).
+			State(browserhost.NotStarted)
+	}
 	root := d.browser.root
 	c, err := root.start(cmd(target.CreateTarget, target.CreateTargetParams{
 		URL: "about:blank", BrowserContextID: d.id, NewWindow: new(true),
