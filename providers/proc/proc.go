@@ -3,21 +3,22 @@
 // processes of this computer. It does not know that they are browsers.
 //
 // A started process carries its key twice: as an argument, for people who look
-// at a process list, and in its environment, which everything that it starts
-// inherits. The sweep goes by either (AIP-63 L8). Where the operating system
-// can, a process is also told to die with this one (Linux: the parent-death
-// signal, which belongs to the thread that started it; that thread is kept).
+// at a process list, and in its environment, which what it starts inherits and
+// which nobody types by accident. [Sweep] goes by the second, and by the first
+// only where the second cannot be read (AIP-63 L8). On Linux the kernel also
+// ends the process when this one is gone, however it went; elsewhere the end of
+// the pipe tells it.
 package proc
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -27,173 +28,141 @@ const (
 	Variable = "BROWSERHOST_INSTANCE"
 )
 
+// Times of [Process.Stop] and after the end of a process.
+const (
+	grace   = 5 * time.Second        // from being asked to end to being killed (AIP-63 L5)
+	lastBit = 250 * time.Millisecond // for the last of stderr, when something else still holds it open
+)
+
 // Spec describes a process.
 type Spec struct {
 	Path string   // absolute
-	Args []string // without the marker
-	Env  []string // NAME=value, beside the environment of this process; a later one wins
+	Args []string // without the marker, which comes before them
+	Env  []string // NAME=value; nil = the environment of this process. The marker is added
 	Dir  string   // working directory; "" = this process's
-	Key  string   // the instance key; required
+	Key  string   // the instance key: 1 to 128 letters, digits, dots, dashes, underscores
 }
 
-// Process is one running process with a pipe to it: its file descriptor 3 is
-// read by it and 4 is written by it.
+var keyForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// Process is one running process with a pipe to it: it reads its file
+// descriptor 3 and writes its file descriptor 4. Its standard input and output
+// are empty; the end of its standard error is kept. It is safe for concurrent use.
 type Process struct {
 	key  string
 	cmd  *exec.Cmd
-	pipe pipe
+	pipe *pipe
 	tail *tail
 	done chan struct{}
 	exit string // read after done
 }
 
-// pipe joins the two ends that stay here.
-type pipe struct {
-	r, w *os.File
-	once *sync.Once
-}
-
-func (p pipe) Read(b []byte) (int, error)  { return p.r.Read(b) }
-func (p pipe) Write(b []byte) (int, error) { return p.w.Write(b) }
-func (p pipe) Close() (err error) {
-	p.once.Do(func() { err = errors.Join(p.w.Close(), p.r.Close()) })
-	return err
-}
-
 // Start starts a process. It does not end with ctx, which bounds only the
 // start; it ends with [Process.Stop] or with this process.
 func Start(ctx context.Context, s Spec) (*Process, error) {
-	if s.Key == "" {
-		return nil, errors.New("proc: a process without a key could not be found again")
+	if !keyForm.MatchString(s.Key) {
+		return nil, fmt.Errorf("proc: %q is no key; the process could not be found again", s.Key)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	theirs, mine, err := pipes()
+	env := s.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	mine, theirs, err := openPipe()
 	if err != nil {
 		return nil, err
 	}
+	said, says, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, mine.Close(), theirs.Close())
+	}
 	p := &Process{key: s.Key, pipe: mine, tail: &tail{}, done: make(chan struct{})}
 	p.cmd = exec.Command(s.Path, append([]string{Flag + s.Key}, s.Args...)...)
-	p.cmd.Env = append(append(os.Environ(), s.Env...), Variable+"="+s.Key)
+	p.cmd.Env = append(env[:len(env):len(env)], Variable+"="+s.Key)
 	p.cmd.Dir = s.Dir
-	p.cmd.Stderr = p.tail
-	p.cmd.WaitDelay = 2 * time.Second // a grandchild may hold stderr open
+	p.cmd.Stderr = says
 	p.cmd.SysProcAttr = attributes()
-	p.cmd.ExtraFiles = theirs
+	p.cmd.ExtraFiles = []*os.File{theirs.r, theirs.w}
 
 	started := make(chan error)
-	go p.run(started)
+	go p.run(started, said)
 	err = <-started
-	for _, f := range theirs {
-		f.Close()
-	}
+	theirs.Close()
+	says.Close()
 	if err != nil {
-		p.pipe.Close()
+		mine.Close()
 		return nil, err
 	}
 	return p, nil
 }
 
-// pipes makes both directions: what the process gets, and what stays here.
-func pipes() (theirs []*os.File, mine pipe, err error) {
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		return nil, pipe{}, err
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		inR.Close()
-		inW.Close()
-		return nil, pipe{}, err
-	}
-	return []*os.File{inR, outW}, pipe{outR, inW, &sync.Once{}}, nil
-}
-
-// run starts the process and waits for it, on one thread: its death would end
-// the process too.
-func (p *Process) run(started chan<- error) {
+// run starts the process and waits for its end, all on one thread: to the
+// kernel it is the thread that is the parent, and its end would be the
+// process's.
+func (p *Process) run(started chan<- error, stderr *os.File) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	defer stderr.Close()
 	err := p.cmd.Start()
 	started <- err
 	if err != nil {
 		return
 	}
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		io.Copy(p.tail, stderr)
+	}()
+	awaitEnd(p.cmd.Process)
 	p.cmd.Wait()
+	stderr.SetReadDeadline(time.Now().Add(lastBit))
+	<-heard
 	p.exit = p.cmd.ProcessState.String()
 	close(p.done)
 }
 
-// Pipe is the connection to the process.
+// Pipe is the connection to the process. The first Close closes both directions.
 func (p *Process) Pipe() io.ReadWriteCloser { return p.pipe }
 
-// PID is the process's number.
+// PID is the process's number. Another process may have it after Done.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended; then Exit says how, for instance
-// "exit status 1" or "signal: killed".
+// Done is closed when the process has ended, and on Linux its group with it.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit is how the process ended. Read it after Done.
+// Exit is how the process ended, for instance "exit status 1" or "signal:
+// killed". Read it after Done.
 func (p *Process) Exit() string { return p.exit }
 
-// Stderr is the end of what the process wrote there: at most 20 lines.
+// Stderr is the end of what the process wrote there: at most 20 lines of at
+// most 16 KiB together, oldest first. It may say anything, paths included.
 func (p *Process) Stderr() []string { return p.tail.lines() }
 
-// grace is how long a process may take to end when it is asked to.
-const grace = 5 * time.Second
-
-// Stop ends the process and everything with its key: asked first, unless
-// force is set, then killed, then swept (AIP-63 L5). It returns how many the
-// sweep found, which is 0 after an orderly end, and when called again.
+// Stop ends the process, its group and everything else with its key: asked by
+// SIGTERM unless force is set, killed after five seconds or when ctx ends, then
+// swept. It returns how many the sweep found: 0 after an orderly end, and when
+// called again (AIP-63 L5).
 func (p *Process) Stop(ctx context.Context, force bool) (swept int, err error) {
 	defer p.pipe.Close()
 	if !force {
 		terminate(p.cmd.Process)
+		asked, cancel := context.WithTimeout(ctx, grace)
+		defer cancel()
 		select {
 		case <-p.done:
-		case <-ctx.Done():
-		case <-time.After(grace):
+		case <-asked.Done():
 		}
 	}
 	select {
 	case <-p.done:
 	default:
-		killGroup(p.cmd.Process)
-		<-p.done
+		kill(p.cmd.Process)
+		select {
+		case <-p.done:
+		case <-time.After(grace): // it hangs in the kernel; the sweep says so
+		}
 	}
-	return Sweep(context.WithoutCancel(ctx), p.key)
-}
-
-// tail keeps the last lines of a stream.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const (
-	maxTail  = 16 << 10
-	maxLines = 20
-)
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, b...)
-	if over := len(t.buf) - maxTail; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) lines() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.TrimSpace(string(t.buf))
-	if text == "" {
-		return nil
-	}
-	all := strings.Split(text, "\n")
-	return all[max(0, len(all)-maxLines):]
+	return sweep(context.WithoutCancel(ctx), func(key string) bool { return key == p.key })
 }

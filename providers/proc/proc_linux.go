@@ -3,10 +3,9 @@ package proc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,50 +16,99 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-func terminate(p *os.Process) { p.Signal(syscall.SIGTERM) }
-
-func killGroup(p *os.Process) {
-	syscall.Kill(-p.Pid, syscall.SIGKILL)
-	p.Kill()
-}
-
-// kill ends a process, ours or not, and waits for its end by a handle that
-// cannot come to mean another process.
-func kill(ctx context.Context, pid int) error {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return gone(err)
-	}
-	defer unix.Close(fd)
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
-		return gone(err)
-	}
-	for ctx.Err() == nil {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000)
-		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
-			return gone(err)
+// awaitEnd returns when the process has ended and ends what it left in its
+// group. The process is not reaped yet, so that its number, which is the
+// group's, means no other.
+func awaitEnd(p *os.Process) {
+	for {
+		err := unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
 		}
 	}
-	return ctx.Err()
+	unix.Kill(-p.Pid, unix.SIGKILL)
 }
 
-func gone(err error) error {
-	if errors.Is(err, unix.ESRCH) {
-		return nil
+func terminate(p *os.Process) { p.Signal(syscall.SIGTERM) }
+
+// kill ends the process; awaitEnd sees to its group.
+func kill(p *os.Process) { p.Kill() }
+
+// end kills processes, ours or not, and waits for their end. Each is held by a
+// handle that cannot come to mean another process, and looked at once more
+// before it is killed. It returns how many it killed.
+func end(ctx context.Context, left []seen, is func(key string) bool) (int, error) {
+	var held []*handle
+	defer func() {
+		for _, h := range held {
+			h.Close()
+		}
+	}()
+	heads := map[int]bool{}
+	for _, s := range left {
+		heads[s.pid] = true
+	}
+	for _, s := range left {
+		h, err := hold(s.pid)
+		if err != nil {
+			return len(held), err
+		}
+		if h == nil {
+			continue
+		}
+		now, ok := look(s.pid)
+		if !ok || !now.carries(is) && !(now.group == s.group && heads[s.group]) {
+			h.Close()
+			continue
+		}
+		held = append(held, h)
+		if err := unix.PidfdSendSignal(h.fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return len(held), err
+		}
+	}
+	for _, h := range held {
+		if err := h.gone(ctx); err != nil {
+			return len(held), err
+		}
+	}
+	return len(held), nil
+}
+
+// handle means one process for as long as it is open.
+type handle struct {
+	*os.File
+	fd int
+}
+
+// hold opens a handle of a process; nil when there is none of that number.
+func hold(pid int) (*handle, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return nil, nil
+	case err != nil:
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	return &handle{os.NewFile(uintptr(fd), "process"), fd}, nil
+}
+
+// gone waits until the process has ended, or ctx has, after which there is no
+// more waiting on this handle.
+func (h *handle) gone(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { h.SetReadDeadline(time.Unix(1, 0)) })()
+	c, err := h.SyscallConn()
+	if err != nil {
+		return err
+	}
+	err = c.Read(func(uintptr) bool { return h.ended() }) // looks, then waits until there is news
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return ctx.Err()
 	}
 	return err
 }
 
-// HasTerminal reports whether the process has a controlling terminal.
-func HasTerminal(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	end := strings.LastIndex(string(text), ") ") // a program's name may hold anything
-	if end < 0 {
-		return false
-	}
-	fields := strings.Fields(string(text)[end+2:]) // state ppid pgrp session tty_nr …
-	return len(fields) > 4 && fields[4] != "0"
+// ended looks without waiting.
+func (h *handle) ended() bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}}, 0)
+	return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 }
