@@ -1,0 +1,186 @@
+// The walk: from the top to the bottom of the page as it is drawn, without
+// recursion, into a flat list of nodes.
+const WALK_MS = 1000;
+const MOST_NODES = 100_000;
+const MOST_CHARS = 8 << 20;
+const MOST_PIECES = 16; // of one text
+
+// Roles that may have the text that they begin with on their own line; those
+// of them that are no line of their own when all they have is one node; those
+// that remain when there is nothing in them.
+const TEXTED = words("paragraph listitem cell gridcell blockquote caption status alert note log timer");
+const WRAPPERS = words("paragraph listitem cell gridcell");
+const STAYING = words("cell gridcell columnheader rowheader iframe separator img progressbar meter");
+const LEAVES = words("textbox searchbox combobox spinbutton slider date time color img separator progressbar meter iframe");
+
+class Walk {
+  nodes = [];
+  held = [];
+  chars = 0;
+  visited = 0;
+  unread = 0;
+  #namer = new Namer(true);
+  #active = focused();
+  #stack = [];
+  #text = "";
+  #frame; // where the text stands
+
+  constructor() {
+    const top = documentElement(document);
+    if (top !== null && sight(top) !== "gone") {
+      boundingRect(top); // lays the page out, which no deadline can stop, before the clock starts
+      start(WALK_MS);
+      this.#open(top, { depth: 0, node: -1, told: true }, true);
+      this.#run();
+    }
+  }
+
+  #run() {
+    const stack = this.#stack;
+    while (stack.length > 0) {
+      const at = stack[stack.length - 1];
+      let c;
+      if (at.list !== null) c = at.i < at.list.length ? at.list[at.i++] : null;
+      else if ((c = at.next) !== null) at.next = nextSibling(c);
+      if (c === null) {
+        stack.pop();
+        this.#close(at);
+        continue;
+      }
+      if (late() || this.nodes.length >= MOST_NODES || this.chars >= MOST_CHARS) {
+        this.unread = Math.max(documentTags(document, "*").length - this.visited, 1);
+        for (this.#flush(); stack.length > 0; ) this.#close(stack.pop());
+        return;
+      }
+      const type = nodeType(c);
+      if (type === TEXT) {
+        if (at.told && at.seen) this.#say(at, data(c));
+      } else if (type === ELEMENT) this.#element(c, at);
+    }
+    this.#flush();
+  }
+
+  #say(at, text) {
+    if (this.#text === "") this.#frame = at;
+    if (this.#text.length < MOST_PIECES * NAME_BYTES * 2) this.#text += text.length > MUCH ? text.slice(0, MOST_PIECES * NAME_BYTES * 2) : text;
+  }
+
+  // open begins with the children of an element.
+  #open(el, frame, seen) {
+    const all = childrenOf(el);
+    frame.seen = seen;
+    frame.list = Array.isArray(all) ? all : null;
+    frame.next = frame.list === null ? all : null;
+    frame.i = 0;
+    this.#stack.push(frame);
+  }
+
+  #element(el, at) {
+    this.visited++;
+    const tag = tagOf(el);
+    if (UNREAD.has(tag)) return;
+    if (tag === "br") return at.told && at.seen ? this.#say(at, " ") : undefined;
+    if (ignored(el)) return;
+    const seen = sight(el);
+    if (seen === "gone") return;
+    const role = roleOf(el);
+    const acts = seen === "seen" && actionable(el, role);
+    if (!acts && (PLAIN.has(role) || seen !== "seen" || !at.told)) {
+      const inner = { depth: at.depth, node: at.node, told: at.told && !this.#toldElsewhere(el, tag), apart: at.told && apart(el) };
+      if (inner.apart) this.#flush();
+      return this.#open(el, inner, seen === "seen");
+    }
+    const { name, content } = this.#namer.name(el, role);
+    if (role === "img" && name === "" && !acts) return;
+    this.#flush();
+    const i = this.nodes.length;
+    this.#add(this.#node(el, tag, role, name, at.depth, acts));
+    if (LEAVES.has(role)) return;
+    this.#open(el, { depth: at.depth + 1, node: i, told: !content && !OPAQUE.has(role), line: true }, true);
+  }
+
+  // toldElsewhere says whether the text of an element is the name of another
+  // one that is shown.
+  #toldElsewhere(el, tag) {
+    if (tag === "label") {
+      const control = labelControl(el);
+      return control !== null && !hasAttribute(control, "aria-label") && !hasAttribute(control, "aria-labelledby");
+    }
+    if (tag !== "legend" && tag !== "caption" && tag !== "figcaption") return false;
+    const up = parentNode(el);
+    return up !== null && isElement(up) && !hasAttribute(up, "aria-label") && !hasAttribute(up, "aria-labelledby");
+  }
+
+  // node tells of an element. One that acts gets a ref.
+  #node(el, tag, role, name, depth, acts) {
+    const node = { d: depth, r: role === "generic" || PLAIN.has(role) ? "clickable" : role };
+    if (name !== "") node.n = name;
+    const value = valueOf(el, role);
+    if (value !== undefined) {
+      node.v = cut(collapse(some(value)), NAME_BYTES);
+      if (secret(el)) node.p = true;
+    }
+    const states = statesOf(el, role, this.#active);
+    if (states.length > 0) node.s = states;
+    if (role === "heading") node.l = Number.parseInt(getAttribute(el, "aria-level") ?? (/^h[1-6]$/.test(tag) ? tag[1] : "2"), 10) || 2;
+    if (role === "link" || role === "iframe") {
+      const to = leadsTo(el, tag);
+      if (to !== "") node.t = to;
+    }
+    if (acts) {
+      this.held.push({ ref: new WeakRef(el), print: printOf(el, role, name) });
+      node.e = this.held.length;
+    }
+    return node;
+  }
+
+  #add(node) {
+    this.nodes.push(node);
+    this.chars += sizeOf(node);
+  }
+
+  // flush makes the text so far a node, or part of the line it stands in.
+  #flush() {
+    if (this.#text === "") return;
+    const text = collapse(this.#text), at = this.#frame;
+    this.#text = "";
+    if (text === "") return;
+    let parts = pieces(text, MOST_PIECES);
+    const line = this.nodes[at.node];
+    if (at.node === this.nodes.length - 1 && line !== undefined && line.n === undefined && TEXTED.has(line.r)) {
+      line.n = parts[0];
+      this.chars += parts[0].length;
+      parts = parts.slice(1);
+    }
+    for (const n of parts) this.#add({ d: at.depth, r: "text", n });
+  }
+
+  // close ends an element: what turned out to be a mere wrapper is taken back.
+  #close(at) {
+    if (at.apart || at.line) this.#flush();
+    if (!at.line) return;
+    const i = at.node, line = this.nodes[i];
+    if (line.e !== undefined || line.n !== undefined || line.v !== undefined) return;
+    if (i === this.nodes.length - 1) {
+      if (!STAYING.has(line.r)) this.nodes.pop();
+    } else if (i === this.nodes.length - 2 && WRAPPERS.has(line.r) && line.s === undefined) {
+      const only = this.nodes.pop();
+      only.d = line.d;
+      this.nodes[i] = only;
+    }
+  }
+}
+
+// sizeOf is about how many characters a node will take.
+const sizeOf = (node) => 24 + 2 * Math.min(node.d, 24) + (node.n?.length ?? 0) + (node.v?.length ?? 0);
+
+// leadsTo is where a link leads, if that is not this site: a host, or the
+// scheme where it is not the web's.
+function leadsTo(el, tag) {
+  const href = tag === "a" ? anchorHref(el) : tag === "area" ? areaHref(el) : tag === "iframe" ? frameSource(el) : "";
+  if (href === "") return "";
+  const url = URL.parse(href);
+  if (url === null) return "";
+  if (url.protocol !== "http:" && url.protocol !== "https:") return url.protocol;
+  return url.host === location.host ? "" : url.host;
+}
