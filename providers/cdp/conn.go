@@ -241,7 +241,7 @@ var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allo
 // dispatch gives a frame to whom it is for. What cannot be read is dropped: a
 // browser may say more than we know.
 func (c *Conn) dispatch(frame []byte) {
-	var m message
+	var m envelope
 	if err := json.Unmarshal(frame, &m, lenient); err != nil {
 		c.answer(idIn(frame), nil, fmt.Errorf("cdp: an answer cannot be read: %w", err))
 		return

@@ -80,9 +80,9 @@ func idIn(head []byte) int64 {
 	}
 }
 
-// message is what a frame says: an answer when ID is set, else an event.
+// envelope is what a frame says: an answer when ID is set, else an event.
 // Unknown members are other people's business.
-type message struct {
+type envelope struct {
 	ID        int64          `json:"id"`
 	SessionID string         `json:"sessionId"`
 	Method    string         `json:"method"`

@@ -19,9 +19,9 @@ const shop = `<title>Shop</title><h1>Shop</h1><p><a href="/next">Next</a> <butto
 
 // A page opens in each program, and says how far its document got.
 func TestNavigate(t *testing.T) {
-	for _, program := range []string{chromium, shell} {
+	for _, program := range []string{full, shell} {
 		t.Run(program, func(t *testing.T) {
-			s := serve(t, map[string]string{"/": shop, "/next": "<title>Next</title>"})
+			s := serveWeb(t, map[string]string{"/": shop, "/next": "<title>Next</title>"})
 			d := attach(t, launch(t, program), s)
 			p, nav, err := d.NewPage(t.Context(), "http://shop.test/")
 			if err != nil || !nav.Loaded || nav.Status != 200 || nav.URL != "http://shop.test/" {
@@ -55,8 +55,8 @@ func TestNavigate(t *testing.T) {
 // A page that cannot be reached is a completed navigation that says why
 // (contract F), and the page is there.
 func TestNavigateFails(t *testing.T) {
-	s := serve(t, nil)
-	d := attach(t, launch(t, chromium), s)
+	s := serveWeb(t, nil)
+	d := attach(t, launch(t, full), s)
 	s.Close() // a context whose way out is closed goes nowhere, and never directly
 	p, nav, err := d.NewPage(t.Context(), "http://shop.test/")
 	if err != nil || nav.Loaded || nav.Failed != "net::ERR_PROXY_CONNECTION_FAILED" || nav.URL != "http://shop.test/" {
@@ -70,9 +70,9 @@ func TestNavigateFails(t *testing.T) {
 // A server that says nothing costs the caller's patience and no more; what
 // became of the call is then unknown and says so (S3.29, S3.30).
 func TestNavigateHangs(t *testing.T) {
-	s := serve(t, map[string]string{"/": shop})
-	d := attach(t, launch(t, chromium), s)
-	p := open(t, d, "http://shop.test/")
+	s := serveWeb(t, map[string]string{"/": shop})
+	d := attach(t, launch(t, full), s)
+	p := openAt(t, d, "http://shop.test/")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err := p.Navigate(ctx, "http://shop.test/hang", "")
@@ -88,9 +88,9 @@ func TestNavigateHangs(t *testing.T) {
 // Only http and https are opened, in a signed-in context only the granted
 // sites; nothing reaches the browser (S3.28).
 func TestFence(t *testing.T) {
-	s := serve(t, map[string]string{"/": shop})
-	d := attach(t, launch(t, chromium), s, "shop.test")
-	p := open(t, d, "http://app.shop.test/")
+	s := serveWeb(t, map[string]string{"/": shop})
+	d := attach(t, launch(t, full), s, "shop.test")
+	p := openAt(t, d, "http://app.shop.test/")
 	for url, want := range map[string]browserhost.Code{
 		"http://notshop.test/":           browserhost.CodeBlockedByPolicy,
 		"http://shop.test.evil.test/":    browserhost.CodeBlockedByPolicy,
@@ -123,8 +123,8 @@ func TestFence(t *testing.T) {
 
 // A page that leads itself to a document of a forbidden scheme is led away (S3.28).
 func TestPageDrivenSchemes(t *testing.T) {
-	s := serve(t, map[string]string{"/": `<script>location = URL.createObjectURL(new Blob(["<h1>Hidden</h1>"], {type: "text/html"}))</script>`})
-	d := attach(t, launch(t, chromium), s)
+	s := serveWeb(t, map[string]string{"/": `<script>location = URL.createObjectURL(new Blob(["<h1>Hidden</h1>"], {type: "text/html"}))</script>`})
+	d := attach(t, launch(t, full), s)
 	p, _, err := d.NewPage(t.Context(), "http://shop.test/")
 	if err != nil {
 		t.Fatal(err)
@@ -154,11 +154,11 @@ func until(t *testing.T, p *page, ok func() bool) {
 // Two contexts share nothing: not cookies, and not the way out (AIP-63 L3, K10).
 func TestIsolation(t *testing.T) {
 	pages := map[string]string{"/": shop, "/in": "<script>document.cookie='who=ada; path=/'</script>"}
-	b := launch(t, chromium)
-	s1, s2 := serve(t, pages), serve(t, pages)
+	b := launch(t, full)
+	s1, s2 := serveWeb(t, pages), serveWeb(t, pages)
 	d1, d2 := attach(t, b, s1), attach(t, b, s2)
-	open(t, d1, "http://shop.test/in")
-	open(t, d2, "http://shop.test/")
+	openAt(t, d1, "http://shop.test/in")
+	openAt(t, d2, "http://shop.test/")
 	for d, want := range map[browserhost.Driver]int{d1: 1, d2: 0} {
 		if n, err := d.(browserhost.CookieJar).CookiesLeft(t.Context(), []string{"shop.test"}); n != want || err != nil {
 			t.Errorf("%d cookies, want %d: %v", n, want, err)
@@ -186,10 +186,10 @@ func TestIsolation(t *testing.T) {
 
 // A crash ends the page, says so, and leaves the browser alone.
 func TestCrash(t *testing.T) {
-	s := serve(t, map[string]string{"/": shop})
-	b := launch(t, chromium)
+	s := serveWeb(t, map[string]string{"/": shop})
+	b := launch(t, full)
 	d := attach(t, b, s)
-	p := open(t, d, "http://shop.test/").(*page)
+	p := openAt(t, d, "http://shop.test/").(*page)
 	p.session.post(cmd(pagecmd.Crash, none))
 	<-p.Gone()
 	if p.GoneReason() != "crashed" || len(d.Pages()) != 0 {
@@ -199,20 +199,20 @@ func TestCrash(t *testing.T) {
 	if e := browserhost.AsError(err); e == nil || e.Code != browserhost.CodeTargetGone || e.Cause["reason"] != "crashed" {
 		t.Errorf("%v", err)
 	}
-	open(t, d, "http://shop.test/")
+	openAt(t, d, "http://shop.test/")
 }
 
 // A lost browser fails what waits and all that comes (AIP-63 L12), and nothing
 // of the connection stays behind.
 func TestLost(t *testing.T) {
-	s := serve(t, map[string]string{"/": shop})
-	chrome := start(t, chromium)
+	s := serveWeb(t, map[string]string{"/": shop})
+	chrome := startOn(t, full)
 	b := takeOver(t, chrome)
 	d := attach(t, b, s)
-	p := open(t, d, "http://shop.test/")
+	p := openAt(t, d, "http://shop.test/")
 	failed := make(chan error)
 	go func() { _, err := p.Navigate(t.Context(), "http://shop.test/hang", ""); failed <- err }()
-	s.pressed(t, "GET shop.test/hang", 1)
+	s.reached(t, "GET shop.test/hang", 1)
 	chrome.kill()
 	e := browserhost.AsError(<-failed)
 	if e == nil || e.Code != browserhost.CodeTargetGone || e.Execution != browserhost.OutcomeUnknown {
@@ -237,7 +237,7 @@ func TestLost(t *testing.T) {
 
 // A browser ends in order when it is asked to (AIP-63 L5).
 func TestShutdown(t *testing.T) {
-	b := launch(t, chromium)
+	b := launch(t, full)
 	if err := b.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestShutdown(t *testing.T) {
 // What nobody asked for is closed: a page in none of our contexts, the one
 // that the browser starts with included; the browser lives on.
 func TestForeignPages(t *testing.T) {
-	b := launch(t, chromium)
+	b := launch(t, full)
 	destroyed := make(chan target.ID, 64)
 	b.conn.route("", func(method string, params jsontext.Value) {
 		b.event(method, params)
@@ -287,7 +287,7 @@ func TestForeignPages(t *testing.T) {
 
 // A page must not fill the machine with windows (contract B).
 func TestPagesAreBounded(t *testing.T) {
-	s := serve(t, nil)
+	s := serveWeb(t, nil)
 	d := attach(t, launch(t, shell), s)
 	for range browserhost.MaxPagesPerDevice {
 		if _, _, err := d.NewPage(t.Context(), ""); err != nil {
