@@ -55,14 +55,26 @@ func end(ctx context.Context, left []seen, _ func(key string) bool) (int, error)
 			continue // gone
 		}
 		p.KillWithContext(ctx)
-		if err := await(ctx, p); err != nil {
+		if err := awaitOne(ctx, p); err != nil {
 			return n, err
 		}
 	}
 	return len(left), nil
 }
 
-func await(ctx context.Context, p *process.Process) error {
+// await waits until the processes have ended, for a time.
+func await(ctx context.Context, time time.Duration, left []seen) error {
+	ctx, cancel := context.WithTimeout(ctx, time)
+	defer cancel()
+	for _, s := range left {
+		if p, err := process.NewProcessWithContext(ctx, int32(s.pid)); err == nil {
+			awaitOne(ctx, p)
+		}
+	}
+	return nil
+}
+
+func awaitOne(ctx context.Context, p *process.Process) error {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {

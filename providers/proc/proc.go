@@ -142,8 +142,8 @@ func (p *Process) Stderr() []string { return p.tail.lines() }
 
 // Stop ends the process, its group and everything else with its key: asked by
 // SIGTERM unless force is set, killed after five seconds or when ctx ends, then
-// swept. It returns how many the sweep found: 0 after an orderly end, and when
-// called again (AIP-63 L5).
+// swept. It returns how many had to be swept: 0 when all has gone with the
+// process or within a second of it, and when called again (AIP-63 L5).
 func (p *Process) Stop(ctx context.Context, force bool) (swept int, err error) {
 	defer p.pipe.Close()
 	if !force {
@@ -164,5 +164,5 @@ func (p *Process) Stop(ctx context.Context, force bool) (swept int, err error) {
 		case <-time.After(grace): // it hangs in the kernel; the sweep says so
 		}
 	}
-	return sweep(context.WithoutCancel(ctx), func(key string) bool { return key == p.key })
+	return sweep(context.WithoutCancel(ctx), leaveTime, func(key string) bool { return key == p.key })
 }

@@ -74,6 +74,27 @@ func end(ctx context.Context, left []seen, is func(key string) bool) (int, error
 	return len(held), nil
 }
 
+// await waits until the processes have ended, for a time.
+func await(ctx context.Context, time time.Duration, left []seen) error {
+	ctx, cancel := context.WithTimeout(ctx, time)
+	defer cancel()
+	for _, s := range left {
+		h, err := hold(s.pid)
+		if err != nil {
+			return err
+		}
+		if h == nil {
+			continue
+		}
+		err = h.gone(ctx)
+		h.Close()
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // handle means one process for as long as it is open.
 type handle struct {
 	*os.File

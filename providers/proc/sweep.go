@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// sweepTime bounds a sweep; a killed process is gone in milliseconds.
-const sweepTime = 10 * time.Second
+const (
+	sweepTime = 10 * time.Second // bounds a sweep; a killed process is gone in milliseconds
+	leaveTime = time.Second      // what is left of a stopped process may go by itself, which is no sweep
+)
 
 // Sweep ends every process of this user whose key begins with prefix, with the
 // groups that they lead, and waits until they are gone. It returns how many
@@ -20,10 +22,11 @@ func Sweep(ctx context.Context, prefix string) (int, error) {
 	if prefix == "" {
 		return 0, errors.New("proc: a sweep of every key is not meant")
 	}
-	return sweep(ctx, func(key string) bool { return strings.HasPrefix(key, prefix) })
+	return sweep(ctx, 0, func(key string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-func sweep(ctx context.Context, is func(key string) bool) (int, error) {
+// sweep ends what carries a wanted key and has not gone by itself within leave.
+func sweep(ctx context.Context, leave time.Duration, is func(key string) bool) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
 	found := 0
@@ -31,6 +34,13 @@ func sweep(ctx context.Context, is func(key string) bool) (int, error) {
 		left, err := marked(ctx, is)
 		if err != nil || len(left) == 0 {
 			return found, err
+		}
+		if leave > 0 {
+			if err := await(ctx, leave, left); err != nil {
+				return found, err
+			}
+			leave = 0
+			continue
 		}
 		n, err := end(ctx, left, is)
 		found += n
