@@ -9,6 +9,7 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"database/sql"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +31,10 @@ import (
 	"browserhost/consent/narrow"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Set("rapid.checks", "30") // each makes grants on a disk; the command line may ask for more
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	canary   = "canary-3f60-widen"
