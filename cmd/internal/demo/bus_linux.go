@@ -44,12 +44,33 @@ func runOnBus(ctx context.Context, out io.Writer, dir string, argv []string) (in
 	if err := os.MkdirAll(run, 0o700); err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, "dbus-run-session", append([]string{"--", self}, argv...)...)
+	told, teller, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	noise, err := os.OpenFile(filepath.Join(dir, "bus.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, errors.Join(err, told.Close(), teller.Close())
+	}
+	defer noise.Close()
+	// The bus and what it starts talk on their standard streams, which are
+	// therefore a file; ours go around it.
+	cmd := exec.CommandContext(ctx, "dbus-run-session", append([]string{"--", "/bin/sh", "-c", `exec "$0" "$@" >&3 2>&4 3>&- 4>&-`, self}, argv...)...)
 	cmd.Env = append(withoutSession(os.Environ()), onBus+"="+dir, "HOME="+dir, "XDG_RUNTIME_DIR="+run)
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	cmd.Stdout, cmd.Stderr = noise, noise
+	cmd.ExtraFiles = []*os.File{teller, os.Stderr}
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
-	err = cmd.Run()
+	err = cmd.Start()
+	teller.Close()
+	if err != nil {
+		return 0, errors.Join(err, told.Close())
+	}
+	_, copied := io.Copy(out, told) // ends with the last who could write
+	told.Close()
+	if err = cmd.Wait(); err == nil {
+		err = copied
+	}
 	if left := reap(5 * time.Second); left > 0 {
 		return 0, fmt.Errorf("%d processes of the private bus did not end", left)
 	}
