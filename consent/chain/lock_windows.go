@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"unsafe"
@@ -8,17 +9,23 @@ import (
 
 var lockFileEx = syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx")
 
-// lock takes the file for this process, until it is closed: one byte far
-// beyond its end, so that readers are not in the way.
+// lock takes the file for this File until it is closed. What is locked is one
+// byte far beyond the end, since Windows would keep readers from locked bytes.
 func lock(f *os.File) error {
-	const exclusive, failAtOnce = 2, 1
+	const (
+		failAtOnce, exclusive = 1, 2
+		lockViolation         = syscall.Errno(33)
+	)
 	at := syscall.Overlapped{OffsetHigh: 1 << 30}
 	ok, _, err := lockFileEx.Call(f.Fd(), exclusive|failAtOnce, 0, 1, 0, uintptr(unsafe.Pointer(&at)))
-	if ok == 0 {
-		return err
+	switch {
+	case ok != 0:
+		return nil
+	case errors.Is(err, lockViolation):
+		return ErrLocked
 	}
-	return nil
+	return err
 }
 
-// syncDir has nothing to do: the system keeps names and contents together.
+// syncDir has nothing to do: the system journals names with their files.
 func syncDir(string) error { return nil }

@@ -9,12 +9,15 @@ import (
 	"io"
 	"iter"
 	"os"
+	"sync"
 
 	"browserhost"
 )
 
 // pieceSize is how much of a file is read at once. It is more than a row.
 const pieceSize = 4 * MaxRow
+
+var buffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 
 // piece is a part of a chain: either whole lines, or one line that is odd,
 // being longer than any row or without its newline.
@@ -32,19 +35,15 @@ type reader struct {
 	rest []byte // begins the next piece
 }
 
-// next returns the next piece, in buf where it is large enough; io.EOF after
-// the last one.
+// next returns the next piece, whose lines are in buf, of pieceSize bytes;
+// io.EOF after the last one.
 func (r *reader) next(buf []byte) (piece, error) {
-	if len(buf) < pieceSize {
-		buf = make([]byte, pieceSize)
-	}
 	n := copy(buf, r.rest)
 	r.rest = r.rest[:0]
 	for {
 		m, err := r.in.Read(buf[n:])
 		n += m
-		if end := bytes.LastIndexByte(buf[n-m:n], '\n') + 1; end > 0 {
-			end += n - m
+		if end := bytes.LastIndexByte(buf[:n], '\n') + 1; end > 0 {
 			r.rest = append(r.rest, buf[end:n]...)
 			return piece{lines: buf[:end]}, nil
 		}

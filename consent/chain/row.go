@@ -139,6 +139,54 @@ func read(line []byte) (members, error) {
 	return study(line)
 }
 
+// glance reads the end of a line, where the chain's members are in every row
+// written here. ok is false for a line of another form, which study reads.
+//
+// Of the rest of the line it sees only that it has no NUL. That is enough: what
+// ends like this is, if it is a JSON object at all, one with these members at
+// its outermost level, since a string cannot hold a bare quote and one brace
+// closes everything. That the rest is what was written, its hash says.
+func glance(line []byte) (m members, ok bool) {
+	text, ok := bytes.CutSuffix(line, []byte("}"))
+	if !ok || line[0] != '{' || bytes.IndexByte(text, 0) >= 0 {
+		return m, false
+	}
+	if before, value, ok := cutText(text, `,"prev":"`, 2*sha256.Size); ok {
+		if !m.prev.parse(value) {
+			return m, false
+		}
+		m.has |= hasPrev
+		text = before
+	}
+	if before, value, ok := cutText(text, `,"at":"`, len(browserhost.TimeLayout)); ok && !bytes.ContainsAny(value, `"\`) {
+		m.has |= hasAt
+		text = before
+	}
+	digits := len(text)
+	for digits > 0 && '0' <= text[digits-1] && text[digits-1] <= '9' {
+		digits--
+	}
+	text, number := text[:digits], text[digits:]
+	first := string(text) == `{"seq":`
+	if !first && !bytes.HasSuffix(text, []byte(`,"seq":`)) || len(number) > 1 && number[0] == '0' {
+		return m, false
+	}
+	var err error
+	m.seq, err = strconv.ParseInt(string(number), 10, 64)
+	m.has |= hasSeq
+	return m, err == nil
+}
+
+// cutText cuts a member off the end of text: its name with what is around it,
+// and a string of n bytes.
+func cutText(text []byte, name string, n int) (before, value []byte, ok bool) {
+	at := len(text) - len(name) - n - 1
+	if at < 0 || text[len(text)-1] != '"' || string(text[at:at+len(name)]) != name {
+		return text, nil, false
+	}
+	return text[:at], text[at+len(name) : len(text)-1], true
+}
+
 // study reads a line of any form.
 func study(line []byte) (m members, err error) {
 	var odd error

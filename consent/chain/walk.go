@@ -49,12 +49,11 @@ func inspect(ctx context.Context, in io.Reader, path string, mark int64) (findin
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer close(stop)
-	var bufs sync.Pool
 	all.Go(func() {
 		defer close(tasks)
 		for r := (reader{in: in}); ; {
-			buf, _ := bufs.Get().([]byte)
-			p, err := r.next(buf)
+			buf := buffers.Get().(*[pieceSize]byte)
+			p, err := r.next(buf[:])
 			if err != nil {
 				if !errors.Is(err, io.EOF) {
 					failed = err
@@ -69,9 +68,7 @@ func inspect(ctx context.Context, in io.Reader, path string, mark int64) (findin
 			}
 			all.Go(func() {
 				t.lines <- examine(p)
-				if p.lines != nil {
-					bufs.Put(p.lines[:cap(p.lines)])
-				}
+				buffers.Put(buf)
 			})
 		}
 	})
@@ -221,6 +218,6 @@ func (w *walk) putAside(n int64, sum digest) bool {
 		return false
 	}
 	defer f.Close()
-	p, err := (&reader{in: f}).next(nil)
+	p, err := (&reader{in: f}).next(make([]byte, pieceSize))
 	return err == nil && p.torn && p.odd == sum
 }
