@@ -215,7 +215,7 @@ func (w *walker) page(ctx context.Context, s *reading, nodes []node, offset, lim
 	for !full && at.node < s.total {
 		if len(nodes) == 0 {
 			var err error
-			if nodes, err = w.nodes(ctx, s, at.node, max(offset-at.chars, 0)+limit-used); err != nil {
+			if nodes, err = w.nodes(ctx, s, at.node, max(offset-at.chars, 0)+max(limit-used, 0)); err != nil {
 				return browserhost.Snapshot{}, err
 			}
 		}

@@ -6,9 +6,9 @@
 // change by use.
 const PRINT = ["role", "name", "tag", "action", "row"];
 
-function printOf(el, role, name) {
+function printOf(el, role, name, does) {
   const row = rowOf(el);
-  return [role, name, tagOf(el), doesWhat(el), row === null ? "" : rowName(row, el)];
+  return [role, name, tagOf(el), does, row === null ? "" : rowName(row, el)];
 }
 
 // doesWhat is what pressing the element leads to, as far as it can be read.
@@ -35,20 +35,26 @@ function doesWhat(el) {
 const ROWS = "li,tr,article,[role=listitem],[role=row],[role=treeitem],[role=article]";
 const ROW_BYTES = 128;
 const NOT_A_NAME = words("button select textarea script style template svg");
-const texts = NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT;
 
 // rowName is what a row is called by: the first text in it that is not the
 // element's own and not on a button.
 function rowName(row, el) {
-  let left = 48;
-  const tree = createTreeWalker(document, row, texts, (node) => {
-    if (left-- <= 0) return NodeFilter.FILTER_REJECT;
-    if (nodeType(node) === TEXT) return NodeFilter.FILTER_ACCEPT;
-    return node === el || NOT_A_NAME.has(localName(node)) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_SKIP;
-  });
-  for (let node = treeNext(tree); node !== null; node = treeNext(tree)) {
-    const text = collapse(some(data(node)));
-    if (text !== "") return cut(text, ROW_BYTES);
+  let at = firstChild(row);
+  for (let left = 48; at !== null && left > 0; left--) {
+    const type = nodeType(at);
+    if (type === TEXT) {
+      const text = collapse(some(data(at)));
+      if (text !== "") return cut(text, ROW_BYTES);
+    } else if (type === ELEMENT && at !== el && !NOT_A_NAME.has(localName(at))) {
+      const below = firstChild(at);
+      if (below !== null) {
+        at = below;
+        continue;
+      }
+    }
+    let next = nextSibling(at);
+    while (next === null && (at = parentNode(at)) !== null && at !== row) next = nextSibling(at);
+    at = next;
   }
   return "";
 }
@@ -84,7 +90,7 @@ function observe(of, ref) {
   const { el, print } = found;
   if (sight(el) !== "seen" || closest(el, "[inert],[aria-hidden=true]") !== null) return { refused: "hidden" };
   const role = roleOf(el);
-  const now = printOf(el, role, new Namer(false).name(el, role).name);
+  const now = printOf(el, role, new Namer(false).name(el, role).name, doesWhat(el));
   const changed = PRINT.filter((_, i) => now[i] !== print[i]);
   if (changed.length > 0) return { refused: changed.includes("role") || changed.includes("name") ? "relabelled" : "recycled", changed };
   if (disabled(tagOf(el) === "label" ? (labelControl(el) ?? el) : el)) return { refused: "disabled" };

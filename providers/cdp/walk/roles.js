@@ -46,11 +46,10 @@ function roleOf(el) {
       break;
     }
   }
-  return nativeRole(el);
+  return nativeRole(el, tagOf(el));
 }
 
-function nativeRole(el) {
-  const tag = tagOf(el);
+function nativeRole(el, tag) {
   switch (tag) {
     case "a": case "area": return hasAttribute(el, "href") ? "link" : "generic";
     case "svg:a": return hasAttribute(el, "href") || hasAttribute(el, "xlink:href") ? "link" : "generic";

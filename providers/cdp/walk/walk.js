@@ -1,15 +1,16 @@
 // The walk: from the top to the bottom of the page as it is drawn, without
 // recursion, into a flat list of nodes.
-const WALK_MS = 1000;
+const WALK_MS = 2000;
 const MOST_NODES = 100_000;
 const MOST_CHARS = 8 << 20;
 const MOST_PIECES = 16; // of one text
 
 // Roles that may have the text that they begin with on their own line; those
-// of them that are no line of their own when all they have is one node; those
-// that remain when there is nothing in them.
+// that are no line of their own when all they have is one node, as a paragraph
+// without text never is; those that remain when there is nothing in them; and
+// those into which the walk does not go.
 const TEXTED = words("paragraph listitem cell gridcell blockquote caption status alert note log timer");
-const WRAPPERS = words("paragraph listitem cell gridcell");
+const WRAPPERS = words("listitem cell gridcell");
 const STAYING = words("cell gridcell columnheader rowheader iframe separator img progressbar meter");
 const LEAVES = words("textbox searchbox combobox spinbutton slider date time color img separator progressbar meter iframe");
 
@@ -80,11 +81,12 @@ class Walk {
     const tag = tagOf(el);
     if (UNREAD.has(tag)) return;
     if (tag === "br") return at.told && at.seen ? this.#say(at, " ") : undefined;
-    if (ignored(el)) return;
+    const bare = !hasAttributes(el);
+    if (!bare && ignored(el)) return;
     const seen = sight(el);
     if (seen === "gone") return;
-    const role = roleOf(el);
-    const acts = seen === "seen" && actionable(el, role);
+    const role = bare ? nativeRole(el, tag) : roleOf(el);
+    const acts = seen === "seen" && (bare ? WIDGETS.has(role) || role === "label" : actionable(el, role));
     if (!acts && (PLAIN.has(role) || seen !== "seen" || !at.told)) {
       const inner = { depth: at.depth, node: at.node, told: at.told && !this.#toldElsewhere(el, tag), apart: at.told && apart(el) };
       if (inner.apart) this.#flush();
@@ -94,7 +96,7 @@ class Walk {
     if (role === "img" && name === "" && !acts) return;
     this.#flush();
     const i = this.nodes.length;
-    this.#add(this.#node(el, tag, role, name, at.depth, acts));
+    this.#add(this.#node(el, tag, role, name, at.depth, acts, bare));
     if (LEAVES.has(role)) return;
     this.#open(el, { depth: at.depth + 1, node: i, told: !content && !OPAQUE.has(role), line: true }, true);
   }
@@ -112,23 +114,26 @@ class Walk {
   }
 
   // node tells of an element. One that acts gets a ref.
-  #node(el, tag, role, name, depth, acts) {
+  #node(el, tag, role, name, depth, acts, bare) {
     const node = { d: depth, r: role === "generic" || PLAIN.has(role) ? "clickable" : role };
     if (name !== "") node.n = name;
-    const value = valueOf(el, role);
+    const value = bare && !acts && !LEAVES.has(role) ? undefined : valueOf(el, role);
     if (value !== undefined) {
       node.v = cut(collapse(some(value)), NAME_BYTES);
       if (secret(el)) node.p = true;
     }
-    const states = statesOf(el, role, this.#active);
-    if (states.length > 0) node.s = states;
+    if (!bare || acts) {
+      const states = statesOf(el, role, this.#active);
+      if (states.length > 0) node.s = states;
+    }
     if (role === "heading") node.l = Number.parseInt(getAttribute(el, "aria-level") ?? (/^h[1-6]$/.test(tag) ? tag[1] : "2"), 10) || 2;
+    const does = acts ? doesWhat(el) : "";
     if (role === "link" || role === "iframe") {
-      const to = leadsTo(el, tag);
+      const to = leadsTo(tag === "a" || tag === "area" ? does : tag === "iframe" ? frameSource(el) : "");
       if (to !== "") node.t = to;
     }
     if (acts) {
-      this.held.push({ ref: new WeakRef(el), print: printOf(el, role, name) });
+      this.held.push({ ref: new WeakRef(el), print: printOf(el, role, name, does) });
       node.e = this.held.length;
     }
     return node;
@@ -163,10 +168,9 @@ class Walk {
     if (line.e !== undefined || line.n !== undefined || line.v !== undefined) return;
     if (i === this.nodes.length - 1) {
       if (!STAYING.has(line.r)) this.nodes.pop();
-    } else if (i === this.nodes.length - 2 && WRAPPERS.has(line.r) && line.s === undefined) {
-      const only = this.nodes.pop();
-      only.d = line.d;
-      this.nodes[i] = only;
+    } else if (line.s === undefined && (line.r === "paragraph" || (i === this.nodes.length - 2 && WRAPPERS.has(line.r)))) {
+      this.nodes.splice(i, 1);
+      for (let k = i; k < this.nodes.length; k++) this.nodes[k].d--;
     }
   }
 }
@@ -174,11 +178,11 @@ class Walk {
 // sizeOf is about how many characters a node will take.
 const sizeOf = (node) => 24 + 2 * Math.min(node.d, 24) + (node.n?.length ?? 0) + (node.v?.length ?? 0);
 
-// leadsTo is where a link leads, if that is not this site: a host, or the
+// leadsTo is where an address leads, if that is not this site: a host, or the
 // scheme where it is not the web's.
-function leadsTo(el, tag) {
-  const href = tag === "a" ? anchorHref(el) : tag === "area" ? areaHref(el) : tag === "iframe" ? frameSource(el) : "";
-  if (href === "") return "";
+const here = location.origin + "/";
+function leadsTo(href) {
+  if (href === "" || href.startsWith(here)) return "";
   const url = URL.parse(href);
   if (url === null) return "";
   if (url.protocol !== "http:" && url.protocol !== "https:") return url.protocol;
