@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"browserhost/cmd/internal/wire"
+)
+
+type mcpCmd struct {
+	Name string `arg:"" help:"The device, as it was paired."`
+}
+
+// Run is the cable between a client and the host; it ends when the client
+// closes its end.
+func (c *mcpCmd) Run(p *program) error {
+	opts, err := p.options(nil)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return wire.Bridge(ctx, opts, c.Name, p.in, p.out)
+}
