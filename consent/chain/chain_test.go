@@ -217,7 +217,7 @@ func TestOnlyGrows(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	f, _ := start(t, path, fixed)
 	before := []byte{}
-	for range 300 {
+	for range 100 {
 		switch dice.IntN(6) {
 		case 0:
 			end(t, f)

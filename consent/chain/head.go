@@ -16,7 +16,7 @@ import (
 
 const (
 	headPause = 100 * time.Millisecond // between two heads, so that rows in a burst share one
-	headTime  = 5 * time.Second        // for the keychain, each time
+	headTime  = 5 * time.Second        // for the keychain, each time it is asked
 )
 
 // head is what is kept beside a chain.
@@ -29,6 +29,8 @@ type head struct {
 
 // sign completes a head.
 func (h *head) sign(ctx context.Context, opts Options) error {
+	ctx, cancel := context.WithTimeout(ctx, headTime)
+	defer cancel()
 	key, err := opts.Keys.MAC(ctx, opts.Label, []byte("key"))
 	if err != nil {
 		return err
@@ -174,8 +176,7 @@ func (k *keeper) keep() {
 	k.mu.Lock()
 	h := k.want
 	k.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), headTime)
-	defer cancel()
+	ctx := context.Background()
 	if h.Hash == "" || !k.replaceable(ctx) || h.sign(ctx, k.opts) != nil {
 		return
 	}
