@@ -179,6 +179,7 @@ func TestNothingInClear(t *testing.T) {
 	if _, err := r.Revoke(t.Context(), theOwner, id); err != nil {
 		t.Fatal(err)
 	}
+	r.chain.Close() // nothing is being written any more
 	err := filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

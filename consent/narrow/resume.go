@@ -49,12 +49,10 @@ func (l *Lender) Resume(ctx context.Context) error {
 		return err
 	}
 	var errs error
-	var half []browserhost.GrantID
 	for _, g := range l.opts.Jar.Grants() {
 		switch ended := book.ended[g.ID]; {
 		case g.RevokedAt != "" && !ended:
-			half = append(half, g.ID)
-			l.mu.Lock()
+			l.mu.Lock() // Expire, below, goes on with it
 			l.endings[g.ID] = &ending{by: system("resume"), reason: "a revoke that was cut short was finished", held: true}
 			l.mu.Unlock()
 		case g.RevokedAt == "" && ended:
@@ -62,8 +60,6 @@ func (l *Lender) Resume(ctx context.Context) error {
 		}
 		delete(book.given, g.ID)
 	}
-	_, err = l.end(ctx, half, ending{})
-	errs = errors.Join(errs, err)
 	for _, r := range book.order {
 		if book.given[r.GrantID] {
 			delete(book.given, r.GrantID)

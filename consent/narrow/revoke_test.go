@@ -151,11 +151,26 @@ func TestRevokeDevice(t *testing.T) {
 	late := r.give("grant_late", ada)
 	_, err = r.lend(ada)
 	wants(t, err, browserhost.CodeConsentRequired)
+	if len(r.For(ada)) != 0 {
+		t.Errorf("a removed device has %v", r.For(ada))
+	}
 	_, err = r.Seed(t.Context(), browserhost.Material{Device: ada, Grants: []browserhost.GrantID{late}})
 	wants(t, err, browserhost.CodeConsentRequired)
 	if len(r.For(otto)) != 1 || r.opts.Jar.Sealed(c) != true {
 		t.Error("another device's grant was touched")
 	}
+}
+
+// A revoke does not depend on the patience of whoever asked for it.
+func TestRevokeOutlivesCaller(t *testing.T) {
+	r := newRig(t)
+	id := r.give("grant_shop", ada)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := r.Revoke(ctx, theOwner, id); err != nil || got.Local != Deleted {
+		t.Errorf("%+v, %v", got, err)
+	}
+	r.gone(id)
 }
 
 // A grant without a device ends in every browser that was lent it.
