@@ -115,7 +115,7 @@ func until(given string, now time.Time) (string, error) {
 		return "", nil
 	}
 	bad := func(why string) error {
-		return browserhost.Errorf(browserhost.CodeInputInvalid, "expires_at: %s", why).With("field", "expires_at")
+		return browserhost.Errorf(browserhost.CodeInputInvalid, "expiresAt: %s", why).With("field", "expiresAt")
 	}
 	end, err := time.Parse(time.RFC3339, given)
 	if err != nil {
