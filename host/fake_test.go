@@ -23,8 +23,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	ada    browserhost.DeviceID = "0123456789abcdef0123456789abcdef"
-	bearer                      = "apd1.0123456789abcdef0123456789abcdef.mac"
+	ada    = browserhost.DeviceID("0123456789abcdef0123456789abcdef")
+	bearer = "apd1.0123456789abcdef0123456789abcdef.mac"
 )
 
 // browser plays a provider, its one instance, its one context and its one
@@ -79,7 +79,7 @@ type driver struct{ b *browser }
 
 func (d driver) NewPage(_ context.Context, url string) (browserhost.Page, browserhost.Navigation, error) {
 	d.b.note("new_page")
-	return page{d.b}, browserhost.Navigation{URL: url}, nil
+	return page(d), browserhost.Navigation{URL: url}, nil
 }
 func (d driver) Pages() []browserhost.Page   { return nil }
 func (d driver) Close(context.Context) error { return nil }

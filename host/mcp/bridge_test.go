@@ -198,9 +198,11 @@ func TestBridgeRefusals(t *testing.T) {
 		serve http.HandlerFunc
 		want  string
 	}{
-		"unpaired":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401); io.WriteString(w, "canary") }, "Connect an agent"},
-		"refused":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, `status 403`},
-		"redirected": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, closedPort, 307) }, `status 307`},
+		"unpaired": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401); io.WriteString(w, "canary") }, "Connect an agent"},
+		"refused":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, `status 403`},
+		"redirected": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, closedPort, http.StatusTemporaryRedirect)
+		}, `status 307`},
 		"our envelope": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(413)
 			io.WriteString(w, `{"ok":false,"error":{"code":"input_invalid","message":"too large","retryable":false}}`)

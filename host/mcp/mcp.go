@@ -40,6 +40,8 @@ const (
 	// progressEvery is how often a client that asked for it hears that a call
 	// is still at work, so that it does not give up (S1.29e, K43).
 	progressEvery = 5 * time.Second
+	// cutTime is how long Close waits for calls that it has cancelled.
+	cutTime = 5 * time.Second
 )
 
 // instructions are what a model reads before the first call.
@@ -71,7 +73,7 @@ type Options struct {
 	// Log takes what goes wrong below the tools. Nil logs nothing.
 	Log *slog.Logger
 
-	progress time.Duration // tests shorten it
+	progress, cut time.Duration // progressEvery and cutTime; tests shorten them
 }
 
 // Handler serves one MCP address. It is safe for concurrent use. Call Close
@@ -103,7 +105,7 @@ func New(opts Options) *Handler {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if opts.progress == 0 {
-		opts.progress = progressEvery
+		opts.progress, opts.cut = progressEvery, cutTime
 	}
 	h := &Handler{opts: opts}
 	h.life, h.end = context.WithCancel(context.Background())
@@ -111,7 +113,11 @@ func New(opts Options) *Handler {
 		&sdk.Implementation{Name: "browserhost", Title: "Browser Host", Version: opts.Version},
 		&sdk.ServerOptions{
 			Instructions: instructions,
-			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			// Prompts and resources are declared and empty: clients ask for these
+			// lists in any case, and what is answered has to be declared.
+			Capabilities: &sdk.ServerCapabilities{
+				Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
+			},
 		},
 	)
 	h.server.AddReceivingMiddleware(h.receive)
@@ -188,7 +194,8 @@ func (h *Handler) background(f func()) {
 }
 
 // Close ends every session and the streams that hang on it. Calls at work may
-// finish until ctx ends; then they are cancelled. It returns when none is left.
+// finish until ctx ends; then they are cancelled, and it is an error. It
+// returns when none is left, or when some do not end for all that.
 func (h *Handler) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.gone = true
@@ -209,6 +216,12 @@ func (h *Handler) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	h.end()
-	<-done
-	return fmt.Errorf("mcp: calls were cut short: %w", context.Cause(ctx))
+	timer := time.NewTimer(h.opts.cut)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return fmt.Errorf("mcp: calls were cut short: %w", context.Cause(ctx))
+	case <-timer.C:
+		return fmt.Errorf("mcp: calls do not end: %w", context.Cause(ctx))
+	}
 }

@@ -18,7 +18,7 @@ import (
 
 // receive sees every message. Tools are answered here and not by the SDK's own
 // registry, because which ones there are depends on who asks. What this host
-// does not declare it does not have: the SDK would answer with empty lists.
+// does not have it says it has not: the SDK would pretend otherwise.
 func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		actor, session := actorOf(req), req.GetSession().(*sdk.ServerSession)
@@ -35,7 +35,7 @@ func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			if result, err = next(ctx, method, req); err == nil {
 				h.admit(actor, session)
 			}
-		case "server/discover":
+		case "server/discover", "prompts/list", "resources/list", "resources/templates/list":
 			result, err = next(ctx, method, req)
 		case "ping", "notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed":
 			return next(ctx, method, req) // too frequent or too empty for a row
