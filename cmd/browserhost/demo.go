@@ -26,7 +26,7 @@ func (c *demoCmd) Run(p *program) error {
 		return err
 	}
 	if !ok {
-		return reported
+		return errReported
 	}
 	return nil
 }

@@ -46,8 +46,9 @@ func failed(hint, format string, args ...any) error {
 	return &mistake{browserhost.Errorf(browserhost.CodeInputInvalid, format, args...), exitFailed, hint}
 }
 
-// reported is for a command that has printed a bad result: only its exit code is left.
-var reported = errors.New("reported")
+// errReported is for a command that has printed a bad result: only its exit
+// code is left.
+var errReported = errors.New("reported")
 
 // explain turns any error into what is shown of it: code, words, exit code and
 // next step.
@@ -67,10 +68,17 @@ func explain(err error) (*browserhost.Error, int, string) {
 	}
 	e, ok := errors.AsType[*browserhost.Error](err)
 	if !ok {
-		return browserhost.Hide(browserhost.CodeInternal, err, err.Error()), exit, hint
+		code := browserhost.CodeInternal
+		if exit == exitEnvironment {
+			code = browserhost.CodeInputInvalid
+		}
+		return browserhost.Hide(code, err, err.Error()), exit, hint
 	}
 	if hint == "" {
 		hint = hints[e.Code]
+	}
+	if e.Cause["setting"] == "operator.cli" {
+		hint = "only your settings file decides that: operator.cli: confirm"
 	}
 	return e, exit, hint
 }
@@ -86,7 +94,7 @@ var hints = map[browserhost.Code]string{
 // fail shows an error and returns the exit code: words and hint on stderr, and
 // with --json also the envelope of every other door on stdout (AIP-63 T3).
 func (p *program) fail(err error) int {
-	if errors.Is(err, reported) {
+	if errors.Is(err, errReported) {
 		return exitFailed
 	}
 	e, exit, hint := explain(err)

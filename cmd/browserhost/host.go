@@ -140,7 +140,7 @@ func (c *doctorCmd) Run(p *program) error {
 		err = p.showChecks(checks)
 	}
 	if err == nil && !well {
-		return reported
+		return errReported
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"browserhost/cmd/internal/wire"
+	"browserhost/host/operator"
 )
 
 type ledgerCmd struct {
@@ -52,12 +53,7 @@ type ledgerVerifyCmd struct {
 }
 
 func (c *ledgerVerifyCmd) Run(p *program) error {
-	opts, path, err := c.open(p)
-	if err != nil {
-		return err
-	}
-	p.progress("verifying %s…", clean(path))
-	found, err := wire.VerifyLedger(context.Background(), opts, path)
+	found, err := c.verify(p)
 	if err != nil {
 		return c.absent(err)
 	}
@@ -70,9 +66,31 @@ func (c *ledgerVerifyCmd) Run(p *program) error {
 		p.say("NOT OK: %s", clean(found.Problem))
 	}
 	if err == nil && !found.OK {
-		return reported
+		return errReported
 	}
 	return err
+}
+
+// verify asks the running host about its own ledger, since it may hold a head
+// that nobody else can check; a file, or the ledger of a host that does not
+// run, is read here.
+func (c *ledgerVerifyCmd) verify(p *program) (operator.Ledger, error) {
+	ctx := context.Background()
+	opts, path, err := c.open(p)
+	if err != nil {
+		return operator.Ledger{}, err
+	}
+	p.progress("verifying %s…", clean(path))
+	if c.File == "" {
+		host, err := p.host(ctx)
+		if err == nil {
+			return host.Ledger(ctx)
+		}
+		if !errors.Is(err, operator.ErrNoHost) {
+			return operator.Ledger{}, err
+		}
+	}
+	return wire.VerifyLedger(ctx, opts, path)
 }
 
 // record is what a table shows of a row.

@@ -13,8 +13,8 @@ type mcpCmd struct {
 	Name string `arg:"" help:"The device, as it was paired."`
 }
 
-// Run is the cable between a client and the host; it ends when the client
-// closes its end.
+// Run is the cable between a client and the host; it ends well when the client
+// closes its end or ends it.
 func (c *mcpCmd) Run(p *program) error {
 	opts, err := p.options(nil)
 	if err != nil {
@@ -22,5 +22,9 @@ func (c *mcpCmd) Run(p *program) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return wire.Bridge(ctx, opts, c.Name, p.in, p.out)
+	err = wire.Bridge(ctx, opts, c.Name, p.in, p.out)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

@@ -17,7 +17,7 @@ const (
 // place where control.sock takes somebody for the owner (S1.44, D22).
 func (s *server) person(ctx context.Context, who *peer, v verb, h head) error {
 	if s.opts.Closed {
-		return s.refuse(ctx, browserhost.Device{}, v, "the owner switched this off for the command line (operator.cli: off)")
+		return s.refuse(ctx, browserhost.Device{}, v, "the owner switched this off for the command line").With("setting", "operator.cli")
 	}
 	if s.opts.ClientOf == nil || s.opts.HasTerminal == nil || who.pid <= 0 {
 		return s.refuse(ctx, browserhost.Device{}, v, "it cannot be told who asks")
@@ -53,7 +53,7 @@ func (s *server) person(ctx context.Context, who *peer, v verb, h head) error {
 
 // refuse records the attempt and makes its error. Whether the record could be
 // written does not change the answer.
-func (s *server) refuse(ctx context.Context, device browserhost.Device, v verb, why string, missing ...string) error {
+func (s *server) refuse(ctx context.Context, device browserhost.Device, v verb, why string, missing ...string) *browserhost.Error {
 	by := browserhost.Actor{Kind: browserhost.System, Via: s.desk.by.Via}
 	if device.ID != "" {
 		by.Kind, by.Device, by.Name = browserhost.Agent, device.ID, device.Name
