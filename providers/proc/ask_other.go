@@ -63,8 +63,8 @@ func end(ctx context.Context, left []seen, _ func(key string) bool) (int, error)
 }
 
 // await waits until the processes have ended, for a time.
-func await(ctx context.Context, time time.Duration, left []seen) error {
-	ctx, cancel := context.WithTimeout(ctx, time)
+func await(ctx context.Context, within time.Duration, left []seen) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for _, s := range left {
 		if p, err := process.NewProcessWithContext(ctx, int32(s.pid)); err == nil {
