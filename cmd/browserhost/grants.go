@@ -116,7 +116,7 @@ func (c *grantCmd) Run(p *program) error {
 }
 
 // complete lists all that a grant lacks, in this order, before anything is
-// asked or changed: what is left out never means everything (AIP-63 C4, S1.38).
+// asked or changed: what is left out never means everything (AIP-63 C4).
 func (c *grantCmd) complete() error {
 	var lacks []string
 	if len(c.Domains) == 0 {

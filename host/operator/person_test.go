@@ -101,7 +101,7 @@ func TestOnlyAPersonWidens(t *testing.T) {
 	}
 }
 
-// checkDenial wants one row, by the device where it is known (S1.42).
+// checkDenial wants one row, by the device where it is known.
 func checkDenial(t *testing.T, what string, rows []denial, verb string, byDevice bool) {
 	t.Helper()
 	if len(rows) != 1 || !strings.HasPrefix(rows[0].reason, verb+" ") {

@@ -34,7 +34,7 @@ type Options struct {
 	HasTerminal func(pid int) bool
 	// Closed refuses the wide half to everybody (operator.cli: off).
 	Closed bool
-	// Deny records an attempt that was refused (S1.42). The reason names the
+	// Deny records an attempt that was refused. The reason names the
 	// verb and never what was asked for.
 	Deny func(ctx context.Context, by browserhost.Actor, reason string) error
 	Log  *slog.Logger // nil logs nothing
