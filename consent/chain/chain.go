@@ -20,6 +20,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,48 +109,51 @@ func (c *File) Append(ctx context.Context, row any) (int64, string, error) {
 }
 
 // Durable waits until every row appended so far is on the disk. Callers that
-// come together share one fsync, and one that gives up leaves it to the others.
-// The head follows on its own: neither a slow keychain nor one that cannot be
-// asked holds up a row, and a head that stays behind is no error.
+// come together share one fsync: one of them runs it, and the others may give up
+// waiting. The head follows on its own: neither a slow keychain nor one that
+// cannot be asked holds up a row, and a head that stays behind is no error.
 func (c *File) Durable(ctx context.Context) error {
 	c.mu.Lock()
-	want := c.next
-	for {
-		switch {
-		case c.broken != nil:
-			defer c.mu.Unlock()
+	defer c.mu.Unlock()
+	for want := c.next; c.broken != nil || c.durable < want; {
+		if c.broken != nil {
 			return unusable(c.broken)
-		case c.durable >= want:
-			c.mu.Unlock()
-			return nil
-		case c.round == nil:
-			c.round = make(chan struct{})
-			go c.sync(c.round, c.next, c.last)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if c.round == nil {
+			c.sync()
+			continue
 		}
 		round := c.round
 		c.mu.Unlock()
 		select {
 		case <-round:
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 		c.mu.Lock()
 	}
+	return nil
 }
 
-// sync is one round: an fsync for everybody who waits.
-func (c *File) sync(round chan struct{}, rows int64, last digest) {
+// sync is one round: an fsync for every row written before it. The lock is held,
+// but not during the fsync itself.
+func (c *File) sync() {
+	round := make(chan struct{})
+	c.round = round
+	rows, last := c.next, c.last
+	c.mu.Unlock()
 	err := c.disk.Sync()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil {
-		c.durable = rows
-	} else if c.broken == nil {
-		c.broken = fmt.Errorf("%w: %w", ErrBroken, err)
-	}
 	c.round = nil
 	close(round)
-	if err == nil && c.head != nil {
+	if err != nil {
+		c.broken = cmp.Or(c.broken, fmt.Errorf("%w: %w", ErrBroken, err))
+		return
+	}
+	c.durable = rows
+	if c.head != nil {
 		c.head.note(rows-1, last)
 	}
 }

@@ -88,7 +88,7 @@ func TestNewPageCertainty(t *testing.T) {
 		state  browserhost.Execution
 	}{
 		"silence": {func(*fakeBrowser, order) string { return "" }, browserhost.CodeTimeout, browserhost.OutcomeUnknown},
-		"refusal": {func(*fakeBrowser, order) string { return refused }, browserhost.CodeUpstream, browserhost.NotStarted},
+		"refusal": {func(*fakeBrowser, order) string { return refusalAnswer }, browserhost.CodeUpstream, browserhost.NotStarted},
 		"loss":    {func(f *fakeBrowser, _ order) string { f.conn.Close(); return "" }, browserhost.CodeTargetGone, browserhost.OutcomeUnknown},
 		"no page": {func(*fakeBrowser, order) string { return `{"targetId":"T99"}` }, browserhost.CodeTimeout, browserhost.OutcomeUnknown},
 	} {

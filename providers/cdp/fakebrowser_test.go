@@ -102,7 +102,7 @@ func (f *fakeBrowser) appear(context cdproto.BrowserContextID, opener target.ID)
 	return id
 }
 
-const refused = `{"code":-32602,"message":"refused"}`
+const refusalAnswer = `{"code":-32602,"message":"refused"}`
 
 // take is what a browser does about a command.
 func (f *fakeBrowser) take(o order) string {
@@ -134,7 +134,7 @@ func (f *fakeBrowser) take(o order) string {
 	case "Target.disposeBrowserContext":
 		id := given(f, o, target.DisposeBrowserContextParams{}).BrowserContextID
 		if !f.contexts[id] || id == "own" {
-			return refused
+			return refusalAnswer
 		}
 		delete(f.contexts, id)
 		delete(f.jar, id)
@@ -151,7 +151,7 @@ func (f *fakeBrowser) take(o order) string {
 		delete(f.targets, id)
 		f.mu.Unlock()
 		if !ok {
-			return refused
+			return refusalAnswer
 		}
 		f.event("Target.targetDestroyed", "", fmt.Sprintf(`{"targetId":%q}`, id))
 		return `{"success":true}`
@@ -181,12 +181,12 @@ func (f *fakeBrowser) take(o order) string {
 func (f *fakeBrowser) store(p storage.SetCookiesParams) string {
 	if len(p.Cookies) != 1 {
 		f.t.Errorf("%d cookies in one command: a bad one would take the others with it", len(p.Cookies))
-		return refused
+		return refusalAnswer
 	}
 	c := p.Cookies[0]
 	switch {
 	case c.PartitionKey != nil && c.PartitionKey.TopLevelSite == "opaque":
-		return refused
+		return refusalAnswer
 	case c.SameSite == network.CookieSameSiteNone && !c.Secure:
 		return `{}`
 	}

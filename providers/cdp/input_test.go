@@ -83,7 +83,7 @@ func TestClickCertainty(t *testing.T) {
 		}, browserhost.Completed, nil, 3},
 		"refused": {func(_ *fakeBrowser, _ order, n int) string {
 			if n == 2 {
-				return refused
+				return refusalAnswer
 			}
 			return ok
 		}, browserhost.OutcomeUnknown, &protocolError{}, 3},

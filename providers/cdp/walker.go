@@ -16,8 +16,8 @@ import (
 // (walk/walk.js) and ends well before these: they are the wall behind it, for
 // a page whose layout alone takes seconds.
 const (
-	walkLimit    = 10 * time.Second
-	lookLimit    = 3 * time.Second
+	walkLimit    = 20 * time.Second
+	lookLimit    = 10 * time.Second
 	walkAttempts = 3 // a page may be replaced while it is looked at; looking again changes nothing
 )
 

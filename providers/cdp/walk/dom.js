@@ -26,6 +26,7 @@ const hasAttributes = method(Element.prototype, "hasAttributes");
 const shadowRoot = getter(Element.prototype, "shadowRoot");
 const assignedSlot = getter(Element.prototype, "assignedSlot");
 const matches = method(Element.prototype, "matches");
+const queryIn = method(Element.prototype, "querySelector");
 const closest = method(Element.prototype, "closest");
 const checkVisibility = method(Element.prototype, "checkVisibility");
 const boundingRect = method(Element.prototype, "getBoundingClientRect");
@@ -60,6 +61,7 @@ const frameSource = getter(HTMLIFrameElement.prototype, "src");
 const buttonForm = getter(HTMLButtonElement.prototype, "form");
 const buttonFormAction = getter(HTMLButtonElement.prototype, "formAction");
 const buttonType = getter(HTMLButtonElement.prototype, "type");
+const formAction = getter(HTMLFormElement.prototype, "action");
 const formMethod = getter(HTMLFormElement.prototype, "method");
 const labelControl = getter(HTMLLabelElement.prototype, "control");
 const detailsOpen = getter(HTMLDetailsElement.prototype, "open");
@@ -136,6 +138,10 @@ function sight(el) {
   if (s.display === "contents") return s.visibility === "visible" ? "seen" : "unseen";
   return s.visibility === "visible" ? "gone" : "unseen"; // visible and yet not drawn: content-visibility
 }
+
+// keepsIn says whether what stands in an element is not drawn though the
+// element is: the text of a closed details, or of a part that a style skips.
+const keepsIn = (el, tag) => (tag === "details" && !detailsOpen(el)) || styleOf(el).contentVisibility === "hidden";
 
 // ignored says whether a page has taken an element and all that is in it out
 // of what is told to people.

@@ -19,18 +19,21 @@ function doesWhat(el) {
     case "svg:a": return getAttribute(el, "href") ?? getAttribute(el, "xlink:href") ?? "";
     case "button": {
       const type = buttonType(el), form = buttonForm(el);
-      return type === "submit" && form !== null ? "submit " + formMethod(form) + " " + buttonFormAction(el) : type;
+      return type === "submit" && form !== null ? sends("submit", el, form, buttonFormAction) : type;
     }
     case "input": {
       const type = inputType(el), form = inputForm(el);
       const does = secret(el) ? "password" : type; // shown in clear or not, it is the same field
-      if ((type === "submit" || type === "image") && form !== null) return does + " " + formMethod(form) + " " + inputFormAction(el);
+      if ((type === "submit" || type === "image") && form !== null) return sends(does, el, form, inputFormAction);
       return does + " " + (getAttribute(el, "name") ?? "");
     }
     case "label": return "label";
   }
   return getAttribute(el, "onclick") ?? "";
 }
+
+// sends is where a button sends its form.
+const sends = (what, el, form, action) => what + " " + formMethod(form) + " " + (hasAttribute(el, "formaction") ? action(el) : formAction(form));
 
 const ROWS = "li,tr,article,[role=listitem],[role=row],[role=treeitem],[role=article]";
 const ROW_BYTES = 128;

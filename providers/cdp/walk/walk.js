@@ -14,6 +14,10 @@ const WRAPPERS = words("listitem cell gridcell");
 const STAYING = words("cell gridcell columnheader rowheader iframe separator img progressbar meter");
 const LEAVES = words("textbox searchbox combobox spinbutton slider date time color img separator progressbar meter iframe");
 
+// What makes a drawing without a name worth walking, and what in it is not drawn.
+const IN_DRAWING = "a,text,foreignObject,[role],[tabindex]";
+const UNDRAWN = words("svg:title svg:desc svg:metadata svg:defs svg:style svg:script");
+
 class Walk {
   nodes = [];
   held = [];
@@ -29,8 +33,7 @@ class Walk {
   constructor() {
     const top = documentElement(document);
     if (top !== null && sight(top) !== "gone") {
-      boundingRect(top); // lays the page out, which no deadline can stop, before the clock starts
-      start(WALK_MS);
+      start(WALK_MS); // now that styles are computed, which no deadline can stop
       this.#open(top, { depth: 0, node: -1, told: true }, true);
       this.#run();
     }
@@ -79,7 +82,7 @@ class Walk {
   #element(el, at) {
     this.visited++;
     const tag = tagOf(el);
-    if (UNREAD.has(tag)) return;
+    if (UNREAD.has(tag) || UNDRAWN.has(tag)) return;
     if (tag === "br") return at.told && at.seen ? this.#say(at, " ") : undefined;
     const bare = !hasAttributes(el);
     if (!bare && ignored(el)) return;
@@ -88,17 +91,21 @@ class Walk {
     const role = bare ? nativeRole(el, tag) : roleOf(el);
     const acts = seen === "seen" && (bare ? WIDGETS.has(role) || role === "label" : actionable(el, role));
     if (!acts && (PLAIN.has(role) || seen !== "seen" || !at.told)) {
-      const inner = { depth: at.depth, node: at.node, told: at.told && !this.#toldElsewhere(el, tag), apart: at.told && apart(el) };
+      const inner = { depth: at.depth, node: at.node, told: at.told && !keepsIn(el, tag) && !this.#toldElsewhere(el, tag), apart: at.told && apart(el) };
       if (inner.apart) this.#flush();
       return this.#open(el, inner, seen === "seen");
     }
     const { name, content } = this.#namer.name(el, role);
-    if (role === "img" && name === "" && !acts) return;
+    if (role === "img" && name === "" && !acts) {
+      if (tag !== "svg:svg" || queryIn(el, IN_DRAWING) === null) return;
+      this.#flush();
+      return this.#open(el, { depth: at.depth, node: at.node, told: at.told, apart: true }, true);
+    }
     this.#flush();
     const i = this.nodes.length;
     this.#add(this.#node(el, tag, role, name, at.depth, acts, bare));
     if (LEAVES.has(role)) return;
-    this.#open(el, { depth: at.depth + 1, node: i, told: !content && !OPAQUE.has(role), line: true }, true);
+    this.#open(el, { depth: at.depth + 1, node: i, told: !content && !OPAQUE.has(role) && ((bare && tag !== "details") || !keepsIn(el, tag)), line: true }, true);
   }
 
   // toldElsewhere says whether the text of an element is the name of another
