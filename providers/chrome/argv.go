@@ -42,7 +42,7 @@ var flags = []flag{
 	{name: "host-resolver-rules", value: is("MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), why: "no name is looked up here: proxies are given names (S2.30)"},
 	{name: "disable-quic", why: "it would pass beside the proxy (S2.33)"},
 	{name: "webrtc-ip-handling-policy", value: is("disable_non_proxied_udp"), when: arguments.full, why: "so would WebRTC (S2.33)"},
-	{name: "webrtc-ip-handling-policy", value: is("disable_non_proxied_udp"), when: func(a arguments) bool { return a.shell }, why: "the same; the headless shell knows it by this name alone"},
+	{name: "force-webrtc-ip-handling-policy", value: is("disable_non_proxied_udp"), when: func(a arguments) bool { return a.shell }, why: "the same; the headless shell knows it by this name alone"},
 	{name: "ignore-certificate-errors-spki-list", value: func(a arguments) string { return strings.Join(a.spki, ",") },
 		when: func(a arguments) bool { return len(a.spki) > 0 }, why: "test sites, by their keys"},
 
