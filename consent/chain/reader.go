@@ -9,15 +9,12 @@ import (
 	"io"
 	"iter"
 	"os"
-	"sync"
 
 	"browserhost"
 )
 
 // pieceSize is how much of a file is read at once. It is more than a row.
-const pieceSize = 4 * MaxRow
-
-var buffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
+const pieceSize = 2 * MaxRow
 
 // piece is a part of a chain: either whole lines, or one line that is odd,
 // being longer than any row or without its newline.

@@ -176,7 +176,7 @@ func glance(line []byte) (m members, ok bool) {
 		m.has |= hasPrev
 		text = before
 	}
-	if before, value, ok := cutText(text, `,"at":"`, len(browserhost.TimeLayout)); ok && !bytes.ContainsAny(value, `"\`) {
+	if before, value, ok := cutText(text, `,"at":"`, len(browserhost.TimeLayout)); ok && bytes.IndexByte(value, '"') < 0 {
 		m.has |= hasAt
 		text = before
 	}

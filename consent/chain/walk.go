@@ -34,85 +34,91 @@ const (
 	isLong      // longer than any row
 )
 
+// page is a piece of a chain on its way through inspect.
+type page struct {
+	piece
+	buf   [pieceSize]byte
+	lines []line
+	ready chan struct{} // closed when lines are complete
+}
+
+var pages = sync.Pool{New: func() any { return new(page) }}
+
 // inspect walks through a chain. The line with the number mark is the one whose
-// digest is wanted. Lines are hashed side by side, since each says itself what
-// the hash of the one before should be; the links are compared in order.
+// digest is wanted. Pages are examined side by side, since each line says itself
+// what the hash of the one before should be; the links are compared in order.
 func inspect(ctx context.Context, in io.Reader, path string, mark int64) (findings, error) {
 	w := walk{path: path, mark: mark}
-	type task struct {
-		piece
-		lines chan []line
-	}
-	tasks := make(chan task, runtime.GOMAXPROCS(0))
+	read := make(chan *page, runtime.GOMAXPROCS(0))
 	stop := make(chan struct{})
-	var failed error // of the reader; read when tasks is closed
+	var failed error // of the reader; set before read is closed
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer close(stop)
 	all.Go(func() {
-		defer close(tasks)
+		defer close(read)
 		for r := (reader{in: in}); ; {
-			buf := buffers.Get().(*[pieceSize]byte)
-			p, err := r.next(buf[:])
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					failed = err
-				}
+			p := pages.Get().(*page)
+			p.ready = make(chan struct{})
+			if p.piece, failed = r.next(p.buf[:]); failed != nil {
 				return
 			}
-			t := task{p, make(chan []line, 1)}
 			select {
-			case tasks <- t:
+			case read <- p:
+				all.Go(p.examine)
 			case <-stop:
 				return
 			}
-			all.Go(func() {
-				t.lines <- examine(p)
-				buffers.Put(buf)
-			})
 		}
 	})
-	for t := range tasks {
+	for p := range read {
 		if err := ctx.Err(); err != nil {
 			return w.findings, err
 		}
-		if t.torn {
-			w.end(t.odd, t.size)
+		<-p.ready
+		if p.torn {
+			w.end(p.odd, p.size)
 			return w.findings, nil
 		}
-		for _, l := range <-t.lines {
-			w.step(l)
+		for i := range p.lines {
+			w.step(&p.lines[i])
 		}
+		pages.Put(p)
 	}
-	if failed != nil {
+	if !errors.Is(failed, io.EOF) {
 		return w.findings, failed
 	}
 	w.end(digest{}, 0)
 	return w.findings, nil
 }
 
-// examine reads the lines of a piece.
-func examine(p piece) []line {
-	if p.lines == nil {
-		return []line{{digest: p.odd, form: isLong}}
+// examine reads the lines of a page.
+func (p *page) examine() {
+	p.lines = p.lines[:0]
+	if p.size > 0 {
+		p.lines = append(p.lines, line{digest: p.odd, form: isLong})
 	}
-	out := make([]line, 0, bytes.Count(p.lines, []byte{'\n'}))
-	for text := range bytes.Lines(p.lines) {
-		text = text[:len(text)-1]
-		l := line{digest: digestOf(text)}
-		var err error
-		l.members, err = read(text)
-		switch {
-		case len(text) > MaxRow:
-			l.form = isLong
-		case errors.Is(err, errMember):
-			l.form = isOdd
-		case err != nil:
-			l.form = isNone
-		}
-		out = append(out, l)
+	for rest := p.piece.lines; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		p.lines = append(p.lines, lineOf(rest[:end]))
+		rest = rest[end+1:]
 	}
-	return out
+	close(p.ready)
+}
+
+func lineOf(text []byte) line {
+	l := line{digest: digestOf(text)}
+	var err error
+	l.members, err = read(text)
+	switch {
+	case len(text) > MaxRow:
+		l.form = isLong
+	case errors.Is(err, errMember):
+		l.form = isOdd
+	case err != nil:
+		l.form = isNone
+	}
+	return l
 }
 
 // walk follows the links from line to line and stops judging at the first fault.
@@ -133,7 +139,7 @@ const (
 )
 
 // step looks at the next line.
-func (w *walk) step(l line) {
+func (w *walk) step(l *line) {
 	n, before := w.lines, w.last
 	w.add(l.digest)
 	if w.report.Bad != nil {
