@@ -23,8 +23,8 @@ const controls = `<title>Controls</title>
 <p><label>Name <input id=name value=old></label> <label>Secret <input type=password></label>
 <label>Story <textarea>once</textarea></label>
 <form action="/search"><label>Find <input name=q></label></form>
-<p><a href="/next">Next</a> <a href="/next" target="_blank">Tab</a> <button onclick="open('/next', '', 'width=300,height=200')">Window</button>
-<button onclick="close()">Leave</button>
+<p><a href="/next">Next</a> <a href="/next" target="_blank">Tab</a> <button onclick="window.open('/next', '', 'width=300,height=200')">Window</button>
+<button onclick="window.close()">Leave</button>
 <p><button onclick="alert('hi')">Alert</button> <button onclick="if (confirm('Pay 1 €?')) press('paid')">Pay</button>`
 
 func pagesOf(more map[string]string) map[string]string {

@@ -167,7 +167,7 @@ func (f *fakeBrowser) take(o order) string {
 		b, _ := json.Marshal(storage.GetCookiesResult{Cookies: f.jar[id]})
 		return string(b)
 	case "Target.setDiscoverTargets", "Browser.setDownloadBehavior", "Page.enable", "Page.setLifecycleEventsEnabled", "Network.enable", "Runtime.enable",
-		"Emulation.setFocusEmulationEnabled", "Emulation.setDeviceMetricsOverride", "Page.setInterceptFileChooserDialog", "Runtime.runIfWaitingForDebugger",
+		"Emulation.setFocusEmulationEnabled", "Emulation.setDeviceMetricsOverride", "Emulation.setScrollbarsHidden", "Page.setInterceptFileChooserDialog", "Runtime.runIfWaitingForDebugger",
 		"Input.insertText", "Input.dispatchMouseEvent", "Input.dispatchKeyEvent":
 	default:
 		f.t.Errorf("nobody should say %s", o.Method)

@@ -99,6 +99,7 @@ func (p *page) setUp() {
 		// A hidden page must go on working, and look as any other.
 		cmd(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
 		cmd(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: viewWidth, Height: viewHeight, DeviceScaleFactor: 1}),
+		cmd(emulation.SetScrollbarsHidden, emulation.SetScrollbarsHiddenParams{Hidden: true}),
 		// The owner's screen shows no file dialog that a page asked for.
 		cmd(pagecmd.SetInterceptFileChooserDialog, pagecmd.SetInterceptFileChooserDialogParams{Enabled: true, Cancel: new(true)}),
 		cmd(runtime.RunIfWaitingForDebugger, none),

@@ -102,7 +102,7 @@ func (p *page) shoot(ctx context.Context, opts browserhost.ScreenshotOptions, ar
 		if len(r.Data) <= browserhost.MaxImageBytes && size.Width <= browserhost.MaxImageSide && size.Height <= browserhost.MaxImageSide {
 			return browserhost.Image{MIME: "image/" + opts.Format, Width: size.Width, Height: size.Height, Data: r.Data}, nil
 		}
-		if *params.OptimizeForSpeed && len(r.Data) <= 3*browserhost.MaxImageBytes && size.Width <= browserhost.MaxImageSide && size.Height <= browserhost.MaxImageSide {
+		if *params.OptimizeForSpeed && len(r.Data) <= 2*browserhost.MaxImageBytes && size.Width <= browserhost.MaxImageSide && size.Height <= browserhost.MaxImageSide {
 			params.OptimizeForSpeed = new(false)
 			continue
 		}
