@@ -96,7 +96,7 @@ func TestFenceCauses(t *testing.T) {
 		{`button "Cancel"`, `b.parentNode.firstChild.data = "Order 2 "`, "recycled", "[row]", `b.parentNode.firstChild.data = "Order 1 "`},
 		{`button "Send"`, `f.action = "/b"`, "recycled", "[action]", `f.action = "/a"`},
 		{`button "Send"`, `s.formAction = "https://bank.test/"`, "recycled", "[action]", `s.removeAttribute("formaction")`},
-		{`link "Go"`, `a.href = "https://bank.test/x"`, "recycled", "[action]", `a.href = "/x"`},
+		{`link "Go"`, `a.href = "https://bank.test/x"`, "recycled", "[action]", `a.setAttribute("href", "/x")`},
 		{`checkbox "Box"`, `i.type = "radio"`, "relabelled", "[role action]", `i.type = "checkbox"`},
 		{`button "Cancel"`, `window.kept = b, b.remove()`, "detached", "", `document.querySelector("li").append(kept)`},
 		{`button "Cancel"`, `b.hidden = true`, "hidden", "", `b.hidden = false`},

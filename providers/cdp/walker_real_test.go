@@ -164,7 +164,7 @@ text "bare"`},
 		"hidden": {
 			`<div style="display:none">A <button>a</button></div><div hidden>B</div><div aria-hidden=true>C<button>c</button></div><div inert>D<button>d</button></div>
 			<div style="visibility:hidden">E <button style="visibility:visible">shown</button></div><details><summary>More</summary>F<button>f</button></details>
-			<template>G</template><noscript>H</noscript><style>/* I */</style><script>/* J */</script><!-- K --><input type=hidden value=L><dialog>M</dialog><div style="content-visibility:hidden">N</div>`,
+			<template>G</template><noscript>H</noscript><style>/* I */</style><script>/* J */</script><!-- K --><input type=hidden value=L><dialog>M</dialog><div style="content-visibility:hidden">N</div><p hidden=until-found>O</p><canvas>P</canvas><div style="display:none"><div style="display:contents">Q</div></div>`,
 			`
 button "shown" [s1e1]
 group
@@ -206,7 +206,7 @@ button "Submit" [s1e7]
 button "Clear" [s1e8]
 button "Go" [s1e9]`},
 		"links": {
-			`<a href="/x">own</a> <a href="https://bank.test:8443/y?z">bank</a> <a href="mailto:ada@shop.test">mail</a> <a href="https://bänk.test/">idn</a> <a>none</a> <a href="http://[">broken</a><a href="/i"><img alt="Picture" src="data:,"></a><h2><a href="/h">Head</a></h2>`,
+			`<a href="/x">own</a> <a href="https://bank.test:8443/y?z">bank</a> <a href="mailto:ada@shop.test">mail</a> <a href="https://bänk.test/">idn</a> <a>none</a> <a href="http://[">broken</a><a href="/	/bank.test/">tab</a><a href="/i"><img alt="Picture" src="data:,"></a><h2><a href="/h">Head</a></h2>`,
 			`
 link "own" [s1e1]
 link "bank" to=bank.test:8443 [s1e2]
@@ -214,9 +214,10 @@ link "mail" to=mailto: [s1e3]
 link "idn" to=xn--bnk-qla.test [s1e4]
 text "none"
 link "broken" [s1e5]
-link "Picture" [s1e6]
+link "tab" to=bank.test [s1e6]
+link "Picture" [s1e7]
 heading "Head" level=2
-  link "Head" [s1e7]`},
+  link "Head" [s1e8]`},
 		"table": {
 			`<table><caption>Mail</caption><tr><th>From<th>What<tr><td>Ada<td><button>Open</button><td></table>`,
 			`

@@ -80,7 +80,7 @@ function takes(hit, el) {
   for (let at = hit; at !== null; at = parent(at)) {
     if (at === el) return true;
     const tag = tagOf(at);
-    if (tag === "label" && labelControl(at) === el) return true;
+    if (tag === "label" && labelControl(at) !== null) return labelControl(at) === el;
     if (WIDGETS.has(roleOf(at))) return false;
   }
   return false;

@@ -14,8 +14,7 @@ function printOf(el, role, name, does) {
 // doesWhat is what pressing the element leads to, as far as it can be read.
 function doesWhat(el) {
   switch (tagOf(el)) {
-    case "a": return anchorHref(el);
-    case "area": return areaHref(el);
+    case "a": case "area": return getAttribute(el, "href") ?? ""; // as written: to resolve it takes long
     case "svg:a": return getAttribute(el, "href") ?? getAttribute(el, "xlink:href") ?? "";
     case "button": {
       const type = buttonType(el), form = buttonForm(el);
@@ -91,7 +90,7 @@ function observe(of, ref) {
   const found = find(of, ref);
   if (found.refused) return found;
   const { el, print } = found;
-  if (sight(el) !== "seen" || closest(el, "[inert],[aria-hidden=true]") !== null) return { refused: "hidden" };
+  if (!drawn(el) || closest(el, "[inert],[aria-hidden=true]") !== null) return { refused: "hidden" };
   const role = roleOf(el);
   const now = printOf(el, role, new Namer(false).name(el, role).name, doesWhat(el));
   const changed = PRINT.filter((_, i) => now[i] !== print[i]);

@@ -81,7 +81,7 @@ class Namer {
       const to = id === "" || late() ? null : byId(root, id);
       if (to === null) continue;
       const label = getAttribute(to, "aria-label");
-      const own = label !== null && label.trim() !== "" ? label : this.#native(to) || this.#content(to, { seen: new Set([el]), depth: 0, hidden: sight(to) !== "seen", whole: true });
+      const own = label !== null && label.trim() !== "" ? label : this.#native(to) || this.#content(to, { seen: new Set([el]), depth: 0, hidden: !drawn(to), whole: true });
       parts.push(collapse(some(own)));
     }
     return parts.join(" ").trim();
@@ -137,8 +137,9 @@ class Namer {
       if (type === TEXT) out += some(data(c));
       else if (type === ELEMENT && !at.seen.has(c)) {
         at.seen.add(c);
-        const part = this.#embedded(c, at);
-        const own = apart(c);
+        const style = styleOf(c), display = style.display;
+        const own = !FLOWING.has(display);
+        const part = display === "none" && !at.hidden ? "" : this.#embedded(c, style, at);
         if (part !== "") out += own ? " " + part + " " : part;
         else if (own) out += " ";
       }
@@ -148,13 +149,12 @@ class Namer {
   }
 
   // embedded is what an element inside gives to the name of one outside.
-  #embedded(el, at) {
+  #embedded(el, style, at) {
     const tag = tagOf(el);
-    if (UNREAD.has(tag) || (tag.startsWith("svg:") && !SVG_TEXT.has(tag))) return "";
+    if (UNREAD.has(tag) || FALLBACK.has(tag) || (tag.startsWith("svg:") && !SVG_TEXT.has(tag))) return "";
     if (tag === "br") return " ";
     if (ignored(el)) return "";
-    const seen = at.hidden ? "seen" : sight(el);
-    if (seen === "gone") return "";
+    const seen = at.hidden || style.visibility === "visible";
     const role = roleOf(el);
     const by = getAttribute(el, "aria-labelledby");
     if (by !== null && !at.whole) {
@@ -172,7 +172,7 @@ class Namer {
     const native = tag === "input" && !BY_TYPE[inputType(el)] ? "" : this.#native(el);
     if (native !== "") return some(native);
     if (tag === "img" || tag === "input") return some(getAttribute(el, "title") ?? "");
-    const inner = seen === "seen" ? this.#content(el, at) : this.#visibleIn(el, at);
+    const inner = seen ? this.#content(el, at) : this.#visibleIn(el, at);
     return role !== "generic" && inner.trim() === "" ? inner + some(getAttribute(el, "title") ?? "") : inner;
   }
 
@@ -185,7 +185,8 @@ class Namer {
       if (at.seen.size > NAME_NODES || late()) return false;
       if (isElement(c) && !at.seen.has(c)) {
         at.seen.add(c);
-        out += this.#embedded(c, at);
+        const style = styleOf(c);
+        if (style.display !== "none") out += this.#embedded(c, style, at);
       }
     });
     at.depth--;
@@ -196,11 +197,11 @@ class Namer {
 const TYPABLE = words("input textarea");
 const EMBEDDED = words("textbox searchbox combobox spinbutton slider");
 const UNREAD = words("script style noscript template head title meta link base datalist param source track");
+// What is in these is drawn only where they themselves cannot be.
+const FALLBACK = words("canvas video audio object embed");
 const SVG_TEXT = words("svg:svg svg:text svg:tspan svg:a svg:g");
+// Boxes that flow with the text around them.
 const FLOWING = words("inline contents ruby ruby-text");
-
-// apart says whether el stands apart from the text around it.
-const apart = (el) => !FLOWING.has(styleOf(el).display);
 
 // pseudo is the text that a style sheet puts before or after.
 function pseudo(el, which) {

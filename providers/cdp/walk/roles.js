@@ -83,7 +83,7 @@ function nativeRole(el, tag) {
 // switch of a page's own making. Then the label is what is pressed.
 function standsFor(label) {
   const control = labelControl(label);
-  return control !== null && sight(control) !== "seen";
+  return control !== null && !drawn(control);
 }
 
 // actionable says whether el gets a ref.

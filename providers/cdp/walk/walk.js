@@ -16,7 +16,7 @@ const LEAVES = words("textbox searchbox combobox spinbutton slider date time col
 
 // What makes a drawing without a name worth walking, and what in it is not drawn.
 const IN_DRAWING = "a,text,foreignObject,[role],[tabindex]";
-const UNDRAWN = words("svg:title svg:desc svg:metadata svg:defs svg:style svg:script");
+const UNDRAWN = words("svg:title svg:desc svg:metadata svg:defs svg:style svg:script svg:symbol svg:clipPath svg:mask svg:marker svg:pattern svg:filter");
 
 class Walk {
   nodes = [];
@@ -32,8 +32,8 @@ class Walk {
 
   constructor() {
     const top = documentElement(document);
-    if (top !== null && sight(top) !== "gone") {
-      start(WALK_MS); // now that styles are computed, which no deadline can stop
+    if (top !== null && styleOf(top).display !== "none") { // styles are computed now, which no deadline can stop
+      start(WALK_MS);
       this.#open(top, { depth: 0, node: -1, told: true }, true);
       this.#run();
     }
@@ -86,14 +86,18 @@ class Walk {
     if (tag === "br") return at.told && at.seen ? this.#say(at, " ") : undefined;
     const bare = !hasAttributes(el);
     if (!bare && ignored(el)) return;
-    const seen = sight(el);
-    if (seen === "gone") return;
+    if (at.shut && tag !== "summary") return;
+    const style = styleOf(el), display = style.display;
+    if (display === "none") return;
+    const seen = style.visibility === "visible";
+    const skipped = FALLBACK.has(tag) || (!bare && style.contentVisibility === "hidden");
     const role = bare ? nativeRole(el, tag) : roleOf(el);
-    const acts = seen === "seen" && (bare ? WIDGETS.has(role) || role === "label" : actionable(el, role));
-    if (!acts && (PLAIN.has(role) || seen !== "seen" || !at.told)) {
-      const inner = { depth: at.depth, node: at.node, told: at.told && !keepsIn(el, tag) && !this.#toldElsewhere(el, tag), apart: at.told && apart(el) };
+    const acts = seen && (bare ? WIDGETS.has(role) || role === "label" : actionable(el, role));
+    if (!acts && (PLAIN.has(role) || !seen || !at.told)) {
+      if (skipped) return;
+      const inner = { depth: at.depth, node: at.node, told: at.told && !this.#toldElsewhere(el, tag), apart: at.told && !FLOWING.has(display) };
       if (inner.apart) this.#flush();
-      return this.#open(el, inner, seen === "seen");
+      return this.#open(el, inner, seen);
     }
     const { name, content } = this.#namer.name(el, role);
     if (role === "img" && name === "" && !acts) {
@@ -105,7 +109,9 @@ class Walk {
     const i = this.nodes.length;
     this.#add(this.#node(el, tag, role, name, at.depth, acts, bare));
     if (LEAVES.has(role)) return;
-    this.#open(el, { depth: at.depth + 1, node: i, told: !content && !OPAQUE.has(role) && ((bare && tag !== "details") || !keepsIn(el, tag)), line: true }, true);
+    if (skipped) return this.#close({ node: i, line: true });
+    const shut = tag === "details" && !detailsOpen(el);
+    this.#open(el, { depth: at.depth + 1, node: i, told: !content && !OPAQUE.has(role) && !shut, shut, line: true }, true);
   }
 
   // toldElsewhere says whether the text of an element is the name of another
@@ -136,7 +142,7 @@ class Walk {
     if (role === "heading") node.l = Number.parseInt(getAttribute(el, "aria-level") ?? (/^h[1-6]$/.test(tag) ? tag[1] : "2"), 10) || 2;
     const does = acts ? doesWhat(el) : "";
     if (role === "link" || role === "iframe") {
-      const to = leadsTo(tag === "a" || tag === "area" ? does : tag === "iframe" ? frameSource(el) : "");
+      const to = leadsTo(el, tag, does);
       if (to !== "") node.t = to;
     }
     if (acts) {
@@ -188,8 +194,10 @@ const sizeOf = (node) => 24 + 2 * Math.min(node.d, 24) + (node.n?.length ?? 0) +
 // leadsTo is where an address leads, if that is not this site: a host, or the
 // scheme where it is not the web's.
 const here = location.origin + "/";
-function leadsTo(href) {
-  if (href === "" || href.startsWith(here)) return "";
+function leadsTo(el, tag, written) {
+  if (/^(#|\?|\/($|[\w.%-]))/.test(written) && baseURI(el).startsWith(here)) return "";
+  const href = tag === "a" ? anchorHref(el) : tag === "area" ? areaHref(el) : tag === "iframe" ? frameSource(el) : "";
+  if (href === "") return "";
   const url = URL.parse(href);
   if (url === null) return "";
   if (url.protocol !== "http:" && url.protocol !== "https:") return url.protocol;
