@@ -184,6 +184,7 @@ func behindScript(script string) (string, bool) {
 	name := strings.TrimSuffix(filepath.Base(script), ".sh")
 	for _, path := range []string{
 		filepath.Join(dir, "chrome"),
+		filepath.Join(dir, name),
 		filepath.Join(dir, "..", "lib", name, name),
 		filepath.Join(dir, "..", "lib64", name, name),
 		filepath.Join(dir, "..", "lib", "chromium", name),

@@ -3,13 +3,13 @@ package chrome
 import (
 	"context"
 	"encoding/json/v2"
-	"os"
+	"fmt"
 
 	"browserhost"
 )
 
-// hostRole makes this test binary a host that launches one browser, says so on
-// its standard output and then does nothing.
+// hostRole makes this test binary a host that launches one browser, opens a
+// page, prints the browser's process and directory, and then does nothing.
 const hostRole = "CHROME_TEST_HOST"
 
 // hostOrder is the value of the variable.
@@ -24,9 +24,17 @@ func actAsHost(order string) {
 		panic(err)
 	}
 	p := New(Config{ExecutablePath: o.Exe, DataDir: o.DataDir, NoSandbox: o.NoSandbox})
-	if _, err := p.Launch(context.Background(), browserhost.LaunchOptions{Key: o.Key, Proxy: "http://127.0.0.1:9"}); err != nil {
+	i, err := p.Launch(context.Background(), browserhost.LaunchOptions{Key: o.Key, Proxy: "http://127.0.0.1:9"})
+	if err != nil {
 		panic(err)
 	}
-	os.Stdout.WriteString("ready\n")
+	d, err := i.Attach(context.Background(), browserhost.AttachOptions{Proxy: "http://127.0.0.1:9"})
+	if err != nil {
+		panic(err)
+	}
+	if _, _, err := d.NewPage(context.Background(), ""); err != nil {
+		panic(err)
+	}
+	fmt.Println(i.(*instance).process.PID(), i.(*instance).dir)
 	select {}
 }

@@ -18,12 +18,13 @@ var (
 
 // lastWords makes of the last lines of standard error what may be told: plain
 // words, names of flags and small numbers. Anything else, such as a path, an
-// address or an id, becomes "…", and what a page wrote to its console is left
-// out altogether.
+// address or an id, becomes "…". What a page wrote to its console is left out
+// altogether, and so is the complaint that there is no message bus, which it is
+// not given.
 func lastWords(lines []string) string {
 	var told []string
 	for _, line := range lines {
-		if strings.Contains(line, "CONSOLE") {
+		if strings.Contains(line, "CONSOLE") || strings.Contains(line, ":dbus/") {
 			continue
 		}
 		line = logPrefix.ReplaceAllString(line, "")
