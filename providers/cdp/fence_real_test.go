@@ -66,8 +66,12 @@ func TestField_A54_NewDocument(t *testing.T) {
 	}
 	_, err := l.walker.aim(t.Context(), ref)
 	refused(t, err, browserhost.CodeStaleElement, "new_document")
-	l.does(`history.back()`)
-	until(t, l.page, func() bool { return l.Info().URL == "http://shop.test/" })
+	l.does(`setTimeout(() => history.back())`)
+	until(t, l.page, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.url == "http://shop.test/" && l.doc.load
+	})
 	_, err = l.walker.aim(t.Context(), ref)
 	refused(t, err, browserhost.CodeStaleElement, "new_document")
 	l.pressable(`button "Edit"`)
