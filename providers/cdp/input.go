@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"browserhost"
 
@@ -43,7 +42,7 @@ func (p *page) Click(ctx context.Context, ref string, opts browserhost.ClickOpti
 		presses[i].X, presses[i].Y = at.X, at.Y
 	}
 	m := p.moment()
-	if state, err := p.dispatch(ctx, each(presses, func(e input.DispatchMouseEventParams) command { return cmd(input.DispatchMouseEvent, e) })); err != nil {
+	if state, err := p.dispatch(ctx, mouse(presses)); err != nil {
 		return none, p.shown(err, state)
 	}
 	return p.effect(ctx, m), nil
@@ -207,13 +206,11 @@ func (p *page) dispatch(ctx context.Context, events []command) (state browserhos
 	return browserhost.Completed, nil
 }
 
-// each maps a slice.
-func each[S, T any](in []S, f func(S) T) []T {
-	return slices.Collect(func(yield func(T) bool) {
-		for _, s := range in {
-			if !yield(f(s)) {
-				return
-			}
-		}
-	})
+// mouse makes commands of mouse events.
+func mouse(events []input.DispatchMouseEventParams) []command {
+	out := make([]command, len(events))
+	for i, e := range events {
+		out[i] = cmd(input.DispatchMouseEvent, e)
+	}
+	return out
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"browserhost"
-
-	"github.com/chromedp/cdproto/input"
 )
 
 // pressing makes a page of a fake browser whose mouse does what answer says,
@@ -33,7 +31,7 @@ func click(t *testing.T, opts browserhost.ClickOptions) []command {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return each(events, func(e input.DispatchMouseEventParams) command { return cmd(input.DispatchMouseEvent, e) })
+	return mouse(events)
 }
 
 // How far a click got is told exactly, and it is sent once (contract F, S3.29,
