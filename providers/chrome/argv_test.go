@@ -113,7 +113,7 @@ func TestCheckRefuses(t *testing.T) {
 }
 
 // The manifest is what is promised to the owner and to agents; the file changes
-// with a line in the changelog (S1.15).
+// with a line in the changelog.
 func TestManifest(t *testing.T) {
 	want, err := os.ReadFile("testdata/manifest.json")
 	if err != nil {
