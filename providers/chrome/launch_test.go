@@ -263,3 +263,23 @@ func TestLost(t *testing.T) {
 		t.Errorf("Stop = %d, %v", n, err)
 	}
 }
+
+// A browser that runs on but has hung up is not healthy, and is ended all the
+// same (AIP-63 L4, L5).
+func TestHangsUp(t *testing.T) {
+	p, _, dataDir := pretended(t, "hangs up")
+	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "hang-1", Proxy: proxy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := i.Health(t.Context()); h.State != browserhost.Degraded || h.Reason == "" || h.BootID != i.BootID() {
+		t.Errorf("its health is %+v", h)
+	}
+	if n, err := i.Stop(t.Context(), true); n != 0 || err != nil {
+		t.Errorf("Stop = %d, %v", n, err)
+	}
+	if e := i.LostReason().Error(); !strings.Contains(e, "signal: killed") {
+		t.Errorf("it ended so: %s", e)
+	}
+	nothingLeft(t, dataDir, "hang-1")
+}

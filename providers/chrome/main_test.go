@@ -69,8 +69,12 @@ func pretend(exe string) int {
 		return 7
 	}
 	os.WriteFile("Local State", []byte("{}"), 0o600) // as a browser does
-	in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
-	for {
+	if how == "mute" {
+		select {} // not even the end of the pipe is heard
+	}
+	pipe, out := os.NewFile(3, "in"), os.NewFile(4, "out")
+	in := bufio.NewReader(pipe)
+	for asked := 0; ; {
 		frame, err := in.ReadBytes(0)
 		if err != nil {
 			return 0
@@ -80,8 +84,16 @@ func pretend(exe string) int {
 			Method string `json:"method"`
 		}
 		json.Unmarshal(frame[:len(frame)-1], &call)
-		if how == "mute" || how == "deaf" && call.Method == "Browser.close" {
+		if how == "deaf" && call.Method == "Browser.close" {
 			continue
+		}
+		if call.Method == "Browser.getVersion" {
+			asked++
+		}
+		if how == "hangs up" && asked > 1 {
+			pipe.Close()
+			out.Close()
+			select {}
 		}
 		fmt.Fprintf(out, `{"id":%d,"result":{"product":"Chrome/156.0.8078.114"}}`+"\x00", call.ID)
 		if call.Method == "Browser.close" {
