@@ -120,12 +120,12 @@ func (p *page) navigation(loaded bool, wait string) browserhost.Navigation {
 type moment struct {
 	loader   cdproto.LoaderID
 	requests int
-	children int
+	births   int
 	began    time.Time
 }
 
 func (p *page) moment() moment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return moment{p.doc.loader, p.requests, len(p.children), time.Now()}
+	return moment{p.doc.loader, p.requests, p.births, time.Now()}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"errors"
+	"slices"
 	"sync"
 
 	"browserhost"
@@ -57,7 +58,8 @@ type page struct {
 	dialog   *browserhost.Dialog
 	inflight map[network.RequestID]int // what was asked for and not answered yet, by the number of its start
 	requests int                       // started so far
-	children []*page                   // that this page opened, oldest first
+	children []birth                   // pages that this page opened and that are there, oldest first
+	births   int                       // so far
 	worldID  string                    // the walker's world in doc; "" = not made yet
 }
 
@@ -133,10 +135,8 @@ func (p *page) begin(f *cdproto.Frame) {
 // usable waits until the page is set up, and fails when it is gone or a dialog
 // holds it.
 func (p *page) usable(ctx context.Context) error {
-	select {
-	case <-p.gone:
+	if p.isGone() {
 		return errPageGone
-	default:
 	}
 	if p.held() != nil {
 		return errDialog
@@ -308,9 +308,28 @@ func (p *page) finish(why string) {
 	})
 }
 
-// opened notes a page that this one opened.
+// birth is a page that another one opened as its n-th, counted from 1.
+type birth struct {
+	page *page
+	n    int
+}
+
+// opened notes a page that this one opened, and forgets those that are gone.
 func (p *page) opened(child *page) {
-	p.change(func() { p.children = append(p.children, child) })
+	p.change(func() {
+		p.children = slices.DeleteFunc(p.children, func(b birth) bool { return b.page.isGone() })
+		p.births++
+		p.children = append(p.children, birth{child, p.births})
+	})
+}
+
+func (p *page) isGone() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // retitle notes a new title.
@@ -336,10 +355,8 @@ func (p *page) Snapshot(ctx context.Context, opts browserhost.SnapshotOptions) (
 // Close closes the page without asking it (no beforeunload), and waits until
 // it is gone.
 func (p *page) Close(ctx context.Context) error {
-	select {
-	case <-p.gone:
+	if p.isGone() {
 		return goneError(p.GoneReason()).State(browserhost.NotStarted)
-	default:
 	}
 	root := p.driver.browser.root
 	calls, err := root.start(cmd(target.CloseTarget, target.CloseTargetParams{TargetID: p.target}))

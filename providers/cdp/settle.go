@@ -77,10 +77,8 @@ func (p *page) rest(ctx context.Context, m moment) (stable bool, reason string) 
 		case ctx.Err() != nil:
 			return false, settledTime
 		}
-		select {
-		case <-p.gone:
+		if p.isGone() {
 			return false, settledNavigated
-		default:
 		}
 		if err != nil && still { // the document cannot be watched; it has no other way to come to rest
 			select {
@@ -109,11 +107,9 @@ func (p *page) effect(ctx context.Context, m moment) browserhost.Effect {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.Dialog = p.dialog
-	for _, child := range p.children[m.children:] {
-		select {
-		case <-child.gone:
-		default:
-			e.NewPages = append(e.NewPages, child)
+	for _, child := range p.children {
+		if child.n > m.births && !child.page.isGone() {
+			e.NewPages = append(e.NewPages, child.page)
 		}
 	}
 	return e
