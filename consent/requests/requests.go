@@ -1,21 +1,18 @@
 // Package requests is the desk on which agents lay what they would like to be
 // lent, and where they come back to ask. Nothing here can allow anything: a
-// request is answered by whoever holds the owner's door, who does the lending
-// elsewhere and then tells the queue how it ended (AIP-63 C7).
+// request is answered at the owner's door, by whoever has done the lending
+// there, with [Queue.Decide]. What agents reach has File, Get and Wait only
+// (AIP-63 C7).
 //
 // A request says which sites, and why in the agent's own words. It has no field
 // for where the sign-in comes from, where it goes, for whom or how long: those
 // are the owner's (S1.43). Requests live in memory and are answerable for ten
-// minutes.
+// minutes; nobody answering means no.
 package requests
 
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"sync"
@@ -25,18 +22,6 @@ import (
 	"browserhost/consent/domains"
 )
 
-// Status is where a request stands.
-type Status string
-
-// The statuses. All but Pending are final.
-const (
-	Pending   Status = "pending"
-	Allowed   Status = "allowed"
-	Denied    Status = "denied"
-	Expired   Status = "expired"
-	Withdrawn Status = "withdrawn"
-)
-
 // Bounds of the queue.
 const (
 	Answerable   = 10 * time.Minute // how long a request waits for its answer
@@ -44,44 +29,41 @@ const (
 	MaxPending   = 32               // pending requests of all
 	maxKept      = 256              // requests that are remembered, ended ones included
 	maxReason    = 300              // characters
-	maxDomains   = 16
 )
-
-// Request is the record of S1.43.
-type Request struct {
-	ID        string               `json:"id"`   // opaque
-	Code      string               `json:"code"` // "K7-204": for saying aloud, no secret
-	DeviceID  browserhost.DeviceID `json:"deviceId"`
-	Kind      string               `json:"kind"` // "browser.grant"
-	Domains   []string             `json:"domains"`
-	Reason    string               `json:"reason"` // the agent's words: untrusted
-	CreatedAt string               `json:"createdAt"`
-	ExpiresAt string               `json:"expiresAt"`
-	Status    Status               `json:"status"`
-	DecidedAt string               `json:"decidedAt,omitzero"`
-	GrantID   browserhost.GrantID  `json:"grantId,omitzero"`
-	Digest    string               `json:"digest"` // SHA-256 over what the owner is shown
-}
 
 // Options complete a queue.
 type Options struct {
-	Now     func() time.Time // nil means time.Now
-	Changed func(Request)    // told of each new request and each change, without a lock held; must return soon
+	Provider string           // whose sessions would be signed in; "" means "chrome"
+	Now      func() time.Time // nil means time.Now
+
+	// Changed is told of each new request and each change of one, one at a time
+	// and in their order. It may use the queue, and should return soon.
+	Changed func(Request)
 }
 
 // Queue holds requests. It is safe for concurrent use.
 type Queue struct {
 	opts Options
 
-	mu     sync.Mutex
-	closed bool
-	list   []*entry // oldest first
+	mu      sync.Mutex
+	closed  bool
+	list    []*entry  // oldest first
+	news    []Request // of which Changed is to be told
+	telling bool
 }
 
 type entry struct {
 	Request
-	ended chan struct{} // closed when the status is final
-	timer *time.Timer
+	expires time.Time
+	ended   chan struct{} // closed when the status is final
+	timer   *time.Timer
+}
+
+// view is a copy that the caller may keep and change.
+func (e *entry) view() Request {
+	r := e.Request
+	r.Domains = slices.Clone(r.Domains)
+	return r
 }
 
 // New makes an empty queue.
@@ -89,120 +71,105 @@ func New(opts Options) *Queue {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Provider == "" {
+		opts.Provider = "chrome"
+	}
 	return &Queue{opts: opts}
 }
 
-// File lays down a request, or returns the one that the device has pending for
-// the same sites: asking twice shows the owner one question. A name that could
-// not be granted refuses the whole request (AIP-63 C2); too many waiting
-// requests are rate_limited.
-func (q *Queue) File(_ context.Context, actor browserhost.Actor, names []string, reason string) (Request, error) {
+// File lays down a request of the actor's device, or returns the one that it
+// has pending for the same sites: asking twice shows the owner one question. A
+// name that could not be granted refuses the whole request (AIP-63 C2); too many
+// waiting ones are rate_limited.
+func (q *Queue) File(ctx context.Context, actor browserhost.Actor, names []string, reason string) (Request, error) {
 	names, err := domains.CheckAll(names)
 	if err != nil {
 		return Request{}, err
 	}
-	if len(names) > maxDomains {
-		return Request{}, browserhost.Errorf(browserhost.CodeInputInvalid, "a request names at most %d sites", maxDomains).With("field", "domains")
-	}
 	reason = clean(reason)
 	if reason == "" {
-		return Request{}, browserhost.Errorf(browserhost.CodeInputInvalid, "a request says why").With("field", "reason")
+		return Request{}, browserhost.Errorf(browserhost.CodeInputInvalid, "reason: a request says why").With("field", "reason")
 	}
 	if !actor.Device.Valid() {
 		return Request{}, browserhost.Errorf(browserhost.CodeUnauthorised, "only a paired device can ask")
 	}
-	q.mu.Lock()
-	mine, all := 0, 0
-	for _, e := range q.list {
-		if e.Status != Pending {
-			continue
-		}
-		all++
-		if e.DeviceID != actor.Device {
-			continue
-		}
-		mine++
-		if sameSet(e.Domains, names) {
-			q.mu.Unlock()
-			return e.Request, nil
-		}
+	if err := ctx.Err(); err != nil {
+		return Request{}, err
 	}
-	if q.closed || mine >= MaxPerDevice || all >= MaxPending {
-		q.mu.Unlock()
-		return Request{}, browserhost.Errorf(browserhost.CodeRateLimited, "too many requests wait for the owner").With("retryAfter", int(Answerable.Seconds()))
-	}
-	e := q.add(actor.Device, names, reason)
-	r := e.Request
-	q.mu.Unlock()
-	q.tell(r)
-	return r, nil
+	var r Request
+	q.do(func() {
+		if q.closed {
+			err = browserhost.Errorf(browserhost.CodeNotReady, "the host is stopping")
+			return
+		}
+		var pending, own int
+		for _, e := range q.list {
+			if e.Status != Pending {
+				continue
+			}
+			pending++
+			if e.DeviceID != actor.Device {
+				continue
+			}
+			own++
+			if same(e.Domains, names) {
+				r = e.view()
+				return
+			}
+		}
+		if own >= MaxPerDevice || pending >= MaxPending {
+			err = browserhost.Errorf(browserhost.CodeRateLimited, "too many requests wait for the owner's answer").
+				With("retryAfter", int(Answerable.Seconds()))
+			return
+		}
+		r = q.add(actor.Device, names, reason).view()
+	})
+	return r, err
 }
 
-// add makes the entry. The lock is held.
+// same reports whether two lists without repetitions name the same sites.
+func same(a, b []string) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
+}
+
+// add makes an entry, in place of the oldest ended one when there are many. The
+// lock is held.
 func (q *Queue) add(device browserhost.DeviceID, names []string, reason string) *entry {
 	if len(q.list) >= maxKept {
-		if i := slices.IndexFunc(q.list, func(e *entry) bool { return e.Status != Pending }); i >= 0 {
-			q.list = slices.Delete(q.list, i, i+1)
-		}
+		i := slices.IndexFunc(q.list, func(e *entry) bool { return e.Status != Pending }) // there is one: MaxPending < maxKept
+		q.list = slices.Delete(q.list, i, i+1)
+	}
+	code := newCode()
+	for slices.ContainsFunc(q.list, func(e *entry) bool { return e.Code == code }) {
+		code = newCode()
 	}
 	now := q.opts.Now()
 	e := &entry{
 		Request: Request{
-			ID: "req_" + rand.Text(), Code: q.code(), DeviceID: device, Kind: "browser.grant", Domains: names, Reason: reason,
+			ID: "req_" + rand.Text(), Code: code, DeviceID: device, Kind: "browser.grant", Domains: names, Provider: q.opts.Provider, Reason: reason,
 			CreatedAt: browserhost.FormatTime(now), ExpiresAt: browserhost.FormatTime(now.Add(Answerable)), Status: Pending,
 		},
-		ended: make(chan struct{}),
+		expires: now.Add(Answerable),
+		ended:   make(chan struct{}),
 	}
 	e.Digest = e.digest()
-	id := e.ID
-	e.timer = time.AfterFunc(Answerable, func() { q.finish(id, Expired, "") })
+	e.timer = time.AfterFunc(Answerable, func() { q.do(func() { q.finish(e, Expired, "") }) })
 	q.list = append(q.list, e)
+	q.news = append(q.news, e.view())
 	return e
 }
 
-// digest binds an answer to what was shown.
-func (r Request) digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", r.ID, r.DeviceID, r.Domains, r.Reason))
-	return hex.EncodeToString(sum[:])
-}
-
-// letters of a code are those that nobody confuses when they are said aloud.
-const letters = "ABCDEFGHJKMNPQRTUVWXY"
-
-// code makes a short name that no waiting request has. The lock is held.
-func (q *Queue) code() string {
-	for {
-		c := fmt.Sprintf("%c%d-%03d", letters[number(len(letters))], 2+number(8), number(1000))
-		if !slices.ContainsFunc(q.list, func(e *entry) bool { return e.Code == c }) {
-			return c
-		}
-	}
-}
-
-func number(below int) int {
-	n, err := rand.Int(rand.Reader, big.NewInt(int64(below)))
-	if err != nil {
-		panic(err) // crypto/rand does not fail
-	}
-	return int(n.Int64())
-}
-
-// Get returns a request of the device. One of another device is not there
-// (AIP-63 C12).
+// Get returns a request of the device. One of another device is not_found, as
+// is one that never was (AIP-63 C12).
 func (q *Queue) Get(device browserhost.DeviceID, id string) (Request, error) {
-	e, err := q.of(device, id)
-	if err != nil {
-		return Request{}, err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return e.Request, nil
+	_, r, err := q.of(device, id)
+	return r, err
 }
 
-// Wait returns when the request has its answer or ctx ends, with the request
-// as it stands then.
+// Wait returns when the request has its answer or ctx ends, in which case it
+// returns the request as it stands then and no error. It finds what Get finds.
 func (q *Queue) Wait(ctx context.Context, device browserhost.DeviceID, id string) (Request, error) {
-	e, err := q.of(device, id)
+	e, _, err := q.of(device, id)
 	if err != nil {
 		return Request{}, err
 	}
@@ -210,123 +177,141 @@ func (q *Queue) Wait(ctx context.Context, device browserhost.DeviceID, id string
 	case <-e.ended:
 	case <-ctx.Done():
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return e.Request, nil
+	var r Request
+	q.do(func() { r = e.view() })
+	return r, nil
 }
 
-func (q *Queue) of(device browserhost.DeviceID, id string) (*entry, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (q *Queue) of(device browserhost.DeviceID, id string) (found *entry, r Request, err error) {
+	q.do(func() {
+		for _, e := range q.list {
+			if e.ID == id && e.DeviceID == device {
+				found, r = e, e.view()
+				return
+			}
+		}
+		err = unknown()
+	})
+	return found, r, err
+}
+
+func unknown() error {
+	return browserhost.Errorf(browserhost.CodeNotFound, "there is no such request")
+}
+
+// Find returns any request, for the owner, by its id or by its code.
+func (q *Queue) Find(id string) (r Request, ok bool) {
+	q.do(func() {
+		if e := q.find(id); e != nil {
+			r, ok = e.view(), true
+		}
+	})
+	return r, ok
+}
+
+// find is Find with the lock held; nil when there is none.
+func (q *Queue) find(id string) *entry {
 	for _, e := range q.list {
-		if e.ID == id && e.DeviceID == device {
-			return e, nil
+		if e.ID == id || strings.EqualFold(e.Code, id) {
+			return e
 		}
 	}
-	return nil, browserhost.Errorf(browserhost.CodeNotFound, "there is no such request")
-}
-
-// Find returns any request: for the owner. The code is as good as the id.
-func (q *Queue) Find(id string) (Request, bool) {
-	for _, r := range q.List() {
-		if r.ID == id || strings.EqualFold(r.Code, id) {
-			return r, true
-		}
-	}
-	return Request{}, false
+	return nil
 }
 
 // List returns every request that is remembered, oldest first.
-func (q *Queue) List() []Request {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	out := make([]Request, 0, len(q.list))
-	for _, e := range q.list {
-		out = append(out, e.Request)
-	}
+func (q *Queue) List() (out []Request) {
+	q.do(func() {
+		out = make([]Request, 0, len(q.list))
+		for _, e := range q.list {
+			out = append(out, e.view())
+		}
+	})
 	return out
 }
 
-// Decide ends a pending request as Allowed, with the grant that was made, or as
-// Denied. One that has ended already is input_invalid, and stays as it is.
-func (q *Queue) Decide(id string, status Status, grant browserhost.GrantID) (Request, error) {
-	r, ok := q.Find(id)
-	if !ok {
-		return r, browserhost.Errorf(browserhost.CodeNotFound, "there is no such request")
-	}
+// Decide writes down the owner's answer: Allowed with the grant that was made,
+// or Denied. It makes no grant. A request that has ended already stays as it is
+// and is input_invalid, with its status in the cause.
+func (q *Queue) Decide(id string, status Status, grant browserhost.GrantID) (r Request, err error) {
 	if status != Allowed && status != Denied || (status == Allowed) != (grant != "") {
 		return r, browserhost.Errorf(browserhost.CodeInputInvalid, "a request is allowed with a grant, or denied without one")
 	}
-	r, changed := q.finish(r.ID, status, grant)
-	if !changed {
-		return r, browserhost.Errorf(browserhost.CodeInputInvalid, "the request is already %s", string(r.Status)).With("status", string(r.Status))
-	}
-	return r, nil
+	q.do(func() {
+		e := q.find(id)
+		if e == nil {
+			err = unknown()
+			return
+		}
+		if !q.finish(e, status, grant) {
+			err = browserhost.Errorf(browserhost.CodeInputInvalid, "the request is already %s", string(e.Status)).With("status", string(e.Status))
+		}
+		r = e.view()
+	})
+	return r, err
 }
 
 // WithdrawDevice ends what a removed device has waiting (AIP-63 C13).
 func (q *Queue) WithdrawDevice(device browserhost.DeviceID) {
-	for _, r := range q.List() {
-		if r.DeviceID == device && r.Status == Pending {
-			q.finish(r.ID, Withdrawn, "")
+	q.do(func() {
+		for _, e := range q.list {
+			if e.DeviceID == device {
+				q.finish(e, Withdrawn, "")
+			}
 		}
-	}
+	})
 }
 
-// Close withdraws what is pending and takes no more.
+// Close withdraws what is pending and takes no more. Who waits is woken.
 func (q *Queue) Close() {
-	q.mu.Lock()
-	q.closed = true
-	q.mu.Unlock()
-	for _, r := range q.List() {
-		if r.Status == Pending {
-			q.finish(r.ID, Withdrawn, "")
+	q.do(func() {
+		q.closed = true
+		for _, e := range q.list {
+			q.finish(e, Withdrawn, "")
 		}
-	}
+	})
 }
 
-// finish moves a pending request to its end and wakes who waits.
-func (q *Queue) finish(id string, status Status, grant browserhost.GrantID) (Request, bool) {
-	q.mu.Lock()
-	i := slices.IndexFunc(q.list, func(e *entry) bool { return e.ID == id })
-	if i < 0 {
-		q.mu.Unlock()
-		return Request{}, false
-	}
-	e := q.list[i]
+// finish moves a pending request to its end and wakes who waits. It reports
+// false for one that has ended. The lock is held.
+func (q *Queue) finish(e *entry, status Status, grant browserhost.GrantID) bool {
 	if e.Status != Pending {
-		defer q.mu.Unlock()
-		return e.Request, false
+		return false
 	}
 	e.timer.Stop()
 	e.Status, e.GrantID, e.DecidedAt = status, grant, browserhost.FormatTime(q.opts.Now())
+	e.DecidedBy = browserhost.System
+	if status == Allowed || status == Denied {
+		e.DecidedBy = browserhost.Human
+	}
 	close(e.ended)
-	r := e.Request
-	q.mu.Unlock()
-	q.tell(r)
-	return r, true
+	q.news = append(q.news, e.view())
+	return true
 }
 
-func (q *Queue) tell(r Request) {
-	if q.opts.Changed != nil {
-		q.opts.Changed(r)
-	}
-}
-
-func sameSet(a, b []string) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
-}
-
-// clean keeps a reason to one readable line.
-func clean(s string) string {
-	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return ' '
+// do runs f with the lock held and then tells of what has changed. Before f it
+// ends what is over its time by the clock: a computer that slept wakes its
+// timers late, and what the owner sees then can no longer be answered.
+func (q *Queue) do(f func()) {
+	q.mu.Lock()
+	now := q.opts.Now()
+	for _, e := range q.list {
+		if e.Status == Pending && !now.Before(e.expires) {
+			q.finish(e, Expired, "")
 		}
-		return r
-	}, s)), " ")
-	if long := []rune(s); len(long) > maxReason {
-		s = string(long[:maxReason])
 	}
-	return s
+	f()
+	for len(q.news) > 0 && !q.telling {
+		r := q.news[0]
+		q.news = q.news[1:]
+		if q.opts.Changed == nil {
+			continue
+		}
+		q.telling = true
+		q.mu.Unlock()
+		q.opts.Changed(r)
+		q.mu.Lock()
+		q.telling = false
+	}
+	q.mu.Unlock()
 }
