@@ -116,7 +116,7 @@ func TestChromium(t *testing.T) {
 				t.Fatalf("discovered %+v", d)
 			}
 			began := time.Now()
-			i := launch(t, p, "real-1", "http://127.0.0.1:9")
+			i := launch(t, p, run+"real-1", "http://127.0.0.1:9")
 			t.Logf("launch: %v, %s", time.Since(began).Round(time.Millisecond), i.product)
 			if h := i.Health(t.Context()); h.State != browserhost.Healthy {
 				t.Errorf("its health is %+v", h)
@@ -142,7 +142,7 @@ func TestChromium(t *testing.T) {
 			if e := i.LostReason().Error(); !strings.Contains(e, "exit status 0") {
 				t.Errorf("it did not end in order: %s", e)
 			}
-			nothingLeft(t, p.config.DataDir, "real-1")
+			nothingLeft(t, p.config.DataDir, run+"real-1")
 			for _, dir := range []string{home, os.TempDir()} {
 				filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 					if path != dir {
@@ -188,7 +188,7 @@ func TestChromiumKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			p := installed(t, shell)
-			i := launch(t, p, "killed-1", "http://127.0.0.1:9")
+			i := launch(t, p, run+"killed-1", "http://127.0.0.1:9")
 			d, err := i.Attach(t.Context(), browserhost.AttachOptions{Proxy: "http://127.0.0.1:9"})
 			if err != nil {
 				t.Fatal(err)
@@ -210,7 +210,7 @@ func TestChromiumKilled(t *testing.T) {
 			if !allEnd(5 * time.Second) {
 				t.Error("a process of it is left")
 			}
-			nothingLeft(t, p.config.DataDir, "killed-1")
+			nothingLeft(t, p.config.DataDir, run+"killed-1")
 			if left, _ := os.ReadDir(os.TempDir()); len(left) > 0 {
 				t.Errorf("it left %v in the temporary directory", left)
 			}
@@ -228,7 +228,7 @@ func TestHostKilled(t *testing.T) {
 	for name, shell := range kinds {
 		t.Run(name, func(t *testing.T) {
 			p := installed(t, shell)
-			order, err := json.Marshal(hostOrder{Exe: p.Discover(t.Context()).Path, DataDir: p.config.DataDir, Key: "host-1", NoSandbox: p.config.NoSandbox})
+			order, err := json.Marshal(hostOrder{Exe: p.Discover(t.Context()).Path, DataDir: p.config.DataDir, Key: run + "host-1", NoSandbox: p.config.NoSandbox})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -266,14 +266,14 @@ func TestHostKilled(t *testing.T) {
 				t.Error("a process of the browser outlived its host")
 			}
 			t.Logf("%d processes gone after %v", len(pids), time.Since(began).Round(time.Millisecond))
-			if n, err := proc.Sweep(t.Context(), "host-1"); n != 0 || err != nil {
+			if n, err := proc.Sweep(t.Context(), run+"host-1"); n != 0 || err != nil {
 				t.Errorf("Sweep = %d, %v", n, err)
 			}
-			i := launch(t, p, "host-1", "http://127.0.0.1:9")
+			i := launch(t, p, run+"host-1", "http://127.0.0.1:9")
 			if n, err := i.Stop(t.Context(), false); n != 0 || err != nil {
 				t.Errorf("Stop = %d, %v", n, err)
 			}
-			nothingLeft(t, p.config.DataDir, "host-1")
+			nothingLeft(t, p.config.DataDir, run+"host-1")
 		})
 	}
 }
@@ -314,7 +314,7 @@ func TestNothingBesideTheProxy(t *testing.T) {
 				site.Config.Handler.ServeHTTP(w, r)
 			}))
 			defer proxy.Close()
-			i := launch(t, installed(t, shell), "udp-1", "http://127.0.0.1:9")
+			i := launch(t, installed(t, shell), run+"udp-1", "http://127.0.0.1:9")
 			d, err := i.Attach(t.Context(), browserhost.AttachOptions{Proxy: proxy.URL})
 			if err != nil {
 				t.Fatal(err)

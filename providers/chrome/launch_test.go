@@ -62,8 +62,8 @@ func TestLaunch(t *testing.T) {
 	t.Setenv("GOOGLE_API_KEY", "k")
 	t.Setenv("LC_ALL", "C.UTF-8")
 	p, exe, dataDir := pretended(t, "")
-	write(t, filepath.Join(dataDir, temporary, "launch-1", "left by a killed run"), "", 0o600)
-	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "launch-1", Proxy: proxy})
+	write(t, filepath.Join(dataDir, temporary, run+"launch-1", "left by a killed run"), "", 0o600)
+	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "launch-1", Proxy: proxy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +71,11 @@ func TestLaunch(t *testing.T) {
 	if !ok {
 		t.Fatal("nothing was started")
 	}
-	dir, _ := filepath.EvalSymlinks(filepath.Join(dataDir, temporary, "launch-1"))
+	dir, _ := filepath.EvalSymlinks(filepath.Join(dataDir, temporary, run+"launch-1"))
 	if s.Dir != dir || len(s.Inside) > 0 || s.Mode != "drwx------" {
 		t.Errorf("it was started in %s with %v, %s", s.Dir, s.Inside, s.Mode)
 	}
-	if s.Args[0] != proc.Flag+"launch-1" {
+	if s.Args[0] != proc.Flag+run+"launch-1" {
 		t.Errorf("its marker is %q", s.Args[0])
 	}
 	want := arguments{dir: dir, proxy: proxy, noSandbox: true}.list()
@@ -106,7 +106,7 @@ func TestLaunch(t *testing.T) {
 		}
 	}
 	<-i.Lost()
-	nothingLeft(t, dataDir, "launch-1")
+	nothingLeft(t, dataDir, run+"launch-1")
 	if h := i.Health(t.Context()); h.State != browserhost.Stopped {
 		t.Errorf("its health after the stop is %+v", h)
 	}
@@ -121,7 +121,7 @@ func TestLaunchAgain(t *testing.T) {
 	p, exe, dataDir := pretended(t, "")
 	boots := map[string]bool{}
 	for range 2 {
-		i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "again-1", Proxy: proxy})
+		i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "again-1", Proxy: proxy})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestLaunchAgain(t *testing.T) {
 	if len(boots) != 2 {
 		t.Error("two starts have one boot id")
 	}
-	nothingLeft(t, dataDir, "again-1")
+	nothingLeft(t, dataDir, run+"again-1")
 }
 
 // A browser that does not close when asked is killed, with or without patience
@@ -144,7 +144,7 @@ func TestLaunchAgain(t *testing.T) {
 func TestStopKills(t *testing.T) {
 	p, _, dataDir := pretended(t, "deaf")
 	for _, force := range []bool{true, false} {
-		i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "stop-1", Proxy: proxy})
+		i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "stop-1", Proxy: proxy})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestStopKills(t *testing.T) {
 		if e := i.LostReason().Error(); !strings.Contains(e, "signal: killed") {
 			t.Errorf("it ended so: %s", e)
 		}
-		nothingLeft(t, dataDir, "stop-1")
+		nothingLeft(t, dataDir, run+"stop-1")
 	}
 }
 
@@ -165,7 +165,7 @@ func TestStopKills(t *testing.T) {
 func TestLaunchFails(t *testing.T) {
 	t.Run("it ends", func(t *testing.T) {
 		p, _, dataDir := pretended(t, "dies")
-		_, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "fail-1", Proxy: proxy})
+		_, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "fail-1", Proxy: proxy})
 		e := browserhost.AsError(err)
 		if e.Code != browserhost.CodeNotReady || !strings.Contains(e.Message, "exit status 7") || e.Cause["reason"] != "Cannot open … for … id …" {
 			t.Errorf("%v, %v", e, e.Cause)
@@ -174,13 +174,13 @@ func TestLaunchFails(t *testing.T) {
 			t.Errorf("execution is %q", e.Execution)
 		}
 		mustNotTell(t, err)
-		nothingLeft(t, dataDir, "fail-1")
+		nothingLeft(t, dataDir, run+"fail-1")
 	})
 	t.Run("it does not answer", func(t *testing.T) {
 		p, exe, dataDir := pretended(t, "mute")
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		_, err := p.Launch(ctx, browserhost.LaunchOptions{Key: "mute-1", Proxy: proxy})
+		_, err := p.Launch(ctx, browserhost.LaunchOptions{Key: run + "mute-1", Proxy: proxy})
 		if e := browserhost.AsError(err); e.Code != browserhost.CodeNotReady || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
@@ -188,26 +188,26 @@ func TestLaunchFails(t *testing.T) {
 			t.Error("it was not even started")
 		}
 		mustNotTell(t, err)
-		nothingLeft(t, dataDir, "mute-1")
+		nothingLeft(t, dataDir, run+"mute-1")
 	})
 	t.Run("it is none", func(t *testing.T) {
 		dataDir := t.TempDir()
 		p := New(Config{ExecutablePath: write(t, filepath.Join(t.TempDir(), "chromium"), "text", 0o600), DataDir: dataDir})
-		_, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "none-1", Proxy: proxy})
+		_, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "none-1", Proxy: proxy})
 		if e := browserhost.AsError(err); e.Code != browserhost.CodeNotReady || e.Message != "the configured browser is not a program" {
 			t.Errorf("%v", err)
 		}
-		nothingLeft(t, dataDir, "none-1")
+		nothingLeft(t, dataDir, run+"none-1")
 	})
 	t.Run("without a proxy", func(t *testing.T) {
 		p, exe, dataDir := pretended(t, "")
-		if _, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "bare-1"}); browserhost.CodeOf(err) != browserhost.CodeProfileRefused {
+		if _, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "bare-1"}); browserhost.CodeOf(err) != browserhost.CodeProfileRefused {
 			t.Errorf("%v", err) // K10
 		}
 		if _, ok := startOf(t, exe); ok {
 			t.Error("it was started")
 		}
-		nothingLeft(t, dataDir, "bare-1")
+		nothingLeft(t, dataDir, run+"bare-1")
 	})
 	t.Run("with a key that is a path", func(t *testing.T) {
 		p, exe, dataDir := pretended(t, "")
@@ -219,7 +219,7 @@ func TestLaunchFails(t *testing.T) {
 		if _, ok := startOf(t, exe); ok {
 			t.Error("it was started")
 		}
-		nothingLeft(t, dataDir, "bare")
+		nothingLeft(t, dataDir, run+"bare")
 	})
 }
 
@@ -228,12 +228,12 @@ func TestLaunchFails(t *testing.T) {
 func TestNoSandboxIsTheOwners(t *testing.T) {
 	p, exe, dataDir := pretended(t, "")
 	p.config.NoSandbox, p.root = false, true
-	_, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "root-1", Proxy: proxy})
+	_, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "root-1", Proxy: proxy})
 	if e := browserhost.AsError(err); e.Code != browserhost.CodeNotReady || !strings.Contains(e.Message, "sandbox") {
 		t.Errorf("%v", err)
 	}
 	p.root = false
-	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "root-1", Proxy: proxy})
+	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "root-1", Proxy: proxy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,13 +241,13 @@ func TestNoSandboxIsTheOwners(t *testing.T) {
 	if s, _ := startOf(t, exe); slices.Contains(s.Args, "--no-sandbox") {
 		t.Error("the sandbox was switched off by nobody")
 	}
-	nothingLeft(t, dataDir, "root-1")
+	nothingLeft(t, dataDir, run+"root-1")
 }
 
 // A browser that dies is lost, with its reason, and leaves nothing.
 func TestLost(t *testing.T) {
 	p, _, dataDir := pretended(t, "")
-	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "lost-1", Proxy: proxy})
+	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "lost-1", Proxy: proxy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestLost(t *testing.T) {
 	if e := browserhost.AsError(i.LostReason()); e.Code != browserhost.CodeDisconnected || e.Message != "the browser ended (signal: killed)" {
 		t.Errorf("%v", e)
 	}
-	nothingLeft(t, dataDir, "lost-1")
+	nothingLeft(t, dataDir, run+"lost-1")
 	if n, err := i.Stop(t.Context(), false); n != 0 || err != nil {
 		t.Errorf("Stop = %d, %v", n, err)
 	}
@@ -268,7 +268,7 @@ func TestLost(t *testing.T) {
 // same (AIP-63 L4, L5).
 func TestHangsUp(t *testing.T) {
 	p, _, dataDir := pretended(t, "hangs up")
-	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: "hang-1", Proxy: proxy})
+	i, err := p.Launch(t.Context(), browserhost.LaunchOptions{Key: run + "hang-1", Proxy: proxy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,5 +281,5 @@ func TestHangsUp(t *testing.T) {
 	if e := i.LostReason().Error(); !strings.Contains(e, "signal: killed") {
 		t.Errorf("it ended so: %s", e)
 	}
-	nothingLeft(t, dataDir, "hang-1")
+	nothingLeft(t, dataDir, run+"hang-1")
 }

@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// run begins every key here: a sweep of another run of these tests, or of those
+// of another package, must not meet our processes.
+var run = fmt.Sprintf("chrome-test-%d-", os.Getpid())
+
 // started is what a pretended browser saw of its start.
 type started struct {
 	Args, Env []string

@@ -30,7 +30,7 @@ func TestOwnerOf(t *testing.T) {
 			if to.Addr().IsUnspecified() {
 				to = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), to.Port())
 			}
-			p, _ := start(t, "dial-1", "dial "+to.String())
+			p, _ := start(t, run+"dial-1", "dial "+to.String())
 			c, err := l.Accept()
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +55,7 @@ func TestOwnerOf(t *testing.T) {
 
 // A child's ancestors begin with this process and end with the first.
 func TestAncestors(t *testing.T) {
-	p, _ := start(t, "line-1", "plain")
+	p, _ := start(t, run+"line-1", "plain")
 	up, err := Ancestors(p.PID())
 	if err != nil || len(up) < 2 || up[0] != os.Getpid() || up[1] != os.Getppid() {
 		t.Errorf("the ancestors are %v, %v; want %d, %d, …", up, err, os.Getpid(), os.Getppid())
@@ -71,12 +71,12 @@ func TestAncestors(t *testing.T) {
 
 // What runs is known by name, arguments and beginning; what is gone is not.
 func TestCommand(t *testing.T) {
-	p, _ := start(t, "name-1", "plain")
+	p, _ := start(t, run+"name-1", "plain")
 	name, args, err := Command(p.PID())
-	if want := []string{exe(), Flag + "name-1"}; err != nil || name != filepath.Base(exe()) || !slices.Equal(args, want) {
+	if want := []string{exe(), Flag + run + "name-1"}; err != nil || name != filepath.Base(exe()) || !slices.Equal(args, want) {
 		t.Errorf("%q %q, %v", name, args, err)
 	}
-	q, _ := start(t, "name-2", "plain")
+	q, _ := start(t, run+"name-2", "plain")
 	began, err := Began(p.PID())
 	again, _ := Began(p.PID())
 	mine, _ := Began(os.Getpid())

@@ -21,6 +21,10 @@ import (
 // its role says otherwise.
 const role = "PROC_TEST_ROLE"
 
+// run begins every key here: a sweep of another run of these tests, or of those
+// of another package, must not meet our processes.
+var run = fmt.Sprintf("proc-test-%d-", os.Getpid())
+
 func TestMain(m *testing.M) {
 	words := strings.Fields(os.Getenv(role))
 	if len(words) == 0 {

@@ -39,7 +39,7 @@ func (h *handle) ends(within time.Duration) bool {
 
 // A process speaks over its pipe and carries its key in both places (AIP-63 L8).
 func TestStart(t *testing.T) {
-	p, err := Start(t.Context(), Spec{Path: exe(), Args: []string{"one", "two"}, Env: []string{role + "=echo"}, Key: "start-1"})
+	p, err := Start(t.Context(), Spec{Path: exe(), Args: []string{"one", "two"}, Env: []string{role + "=echo"}, Key: run + "start-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,10 +48,10 @@ func TestStart(t *testing.T) {
 		t.Errorf("the pipe said %q, %v", line, err)
 	}
 	s, ok := look(p.PID())
-	if want := []string{exe(), Flag + "start-1", "one", "two"}; !ok || !slices.Equal(s.args, want) {
+	if want := []string{exe(), Flag + run + "start-1", "one", "two"}; !ok || !slices.Equal(s.args, want) {
 		t.Errorf("its arguments are %q, want %q", s.args, want)
 	}
-	if want := []string{role + "=echo", Variable + "=start-1"}; !slices.Equal(s.env, want) {
+	if want := []string{role + "=echo", Variable + "=" + run + "start-1"}; !slices.Equal(s.env, want) {
 		t.Errorf("its environment is %q, want %q and nothing of ours", s.env, want)
 	}
 	if s.group != p.PID() {
@@ -84,7 +84,7 @@ func TestStartRefuses(t *testing.T) {
 
 // The way it ended and its last words are kept: 20 lines, no more.
 func TestLastWords(t *testing.T) {
-	p, err := Start(t.Context(), Spec{Path: exe(), Env: append(os.Environ(), role+"=fail"), Key: "fail-1"})
+	p, err := Start(t.Context(), Spec{Path: exe(), Env: append(os.Environ(), role+"=fail"), Key: run + "fail-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestLastWords(t *testing.T) {
 
 // An orderly end leaves nothing to sweep, and stopping twice is no error (AIP-63 L5).
 func TestStopAsks(t *testing.T) {
-	p, _ := start(t, "polite-1", "plain")
+	p, _ := start(t, run+"polite-1", "plain")
 	for range 2 {
 		if n, err := p.Stop(t.Context(), false); n != 0 || err != nil {
 			t.Errorf("Stop = %d, %v; want 0", n, err)
@@ -115,11 +115,11 @@ func TestStopAsks(t *testing.T) {
 // not the same program without a marker, not a key that goes on, not a program
 // whose arguments speak of the key (AIP-63 L5).
 func TestStopEndsTheTreeAlone(t *testing.T) {
-	p, family := start(t, "deaf-1", "deaf")
-	_, _ = start(t, "deaf-10", "plain")
-	longer, _ := start(t, "deaf-1-headed", "plain")
+	p, family := start(t, run+"deaf-1", "deaf")
+	_, _ = start(t, run+"deaf-10", "plain")
+	longer, _ := start(t, run+"deaf-1-headed", "plain")
 	unmarked := startBare(t, "plain")
-	editor := startBare(t, "plain", Flag+"deaf-1", "notes about "+Variable+"=deaf-1")
+	editor := startBare(t, "plain", Flag+run+"deaf-1", "notes about "+Variable+"="+run+"deaf-1")
 	var tree []*handle
 	for _, pid := range append(family, strconv.Itoa(p.PID())) {
 		tree = append(tree, watch(t, pid))
@@ -179,7 +179,7 @@ func startBare(t *testing.T, as string, args ...string) int {
 // The head of a group that has ended by itself leaves nobody behind, and a
 // child elsewhere that keeps standard error open does not hold up the news.
 func TestDoneIsPrompt(t *testing.T) {
-	p, family := start(t, "orphans-1", "deaf")
+	p, family := start(t, run+"orphans-1", "deaf")
 	inGroup, apart := watch(t, family[0]), watch(t, family[1])
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestDoneIsPrompt(t *testing.T) {
 	if apart.ended() {
 		t.Error("a child in another group was ended without a sweep")
 	}
-	if n, err := Sweep(t.Context(), "orphans-"); n != 1 || err != nil {
+	if n, err := Sweep(t.Context(), run+"orphans-"); n != 1 || err != nil {
 		t.Errorf("Sweep = %d, %v", n, err)
 	}
 }
@@ -199,7 +199,7 @@ func TestDoneIsPrompt(t *testing.T) {
 // kill -9 of the host ends what it started at once; what had left its group is
 // found by the next host's sweep (AIP-63 L5, L8).
 func TestHostKilled(t *testing.T) {
-	host, facts := start(t, "host-1", "host lost-1-chrome")
+	host, facts := start(t, run+"host-1", "host "+run+"lost-1-chrome")
 	// facts: the process that the host started, "ready", and that one's children
 	main, inGroup, apart := watch(t, facts[0]), watch(t, facts[2]), watch(t, facts[3])
 	if err := unix.Kill(host.PID(), unix.SIGKILL); err != nil {
@@ -208,14 +208,14 @@ func TestHostKilled(t *testing.T) {
 	if !main.ends(5 * time.Second) {
 		t.Error("the process outlived its host")
 	}
-	n, err := Sweep(t.Context(), "lost-1")
+	n, err := Sweep(t.Context(), run+"lost-1")
 	if err != nil || n < 1 {
 		t.Errorf("Sweep = %d, %v", n, err)
 	}
 	if !apart.ends(time.Second) {
 		t.Error("a marked process outlived the sweep")
 	}
-	if n, err := Sweep(t.Context(), "lost-1"); n != 0 || err != nil {
+	if n, err := Sweep(t.Context(), run+"lost-1"); n != 0 || err != nil {
 		t.Errorf("a second Sweep = %d, %v", n, err)
 	}
 	// Its own group is gone with its head only where somebody lives to see to it.
@@ -227,10 +227,10 @@ func TestHostKilled(t *testing.T) {
 // The sweep goes by the prefix, and never ends the process that sweeps, even
 // when that one carries a key itself: a host started from a browser's terminal.
 func TestSweep(t *testing.T) {
-	one, _ := start(t, "sweep-a-chrome", "plain")
-	two, _ := start(t, "sweep-a-chrome-headed", "plain")
-	other, _ := start(t, "sweep-b-chrome", "plain")
-	_, facts := start(t, "sweep-a-host", "sweep sweep-a")
+	one, _ := start(t, run+"sweep-a-chrome", "plain")
+	two, _ := start(t, run+"sweep-a-chrome-headed", "plain")
+	other, _ := start(t, run+"sweep-b-chrome", "plain")
+	_, facts := start(t, run+"sweep-a-host", "sweep "+run+"sweep-a")
 	if facts[0] != "2" {
 		t.Errorf("the sweep found %s, want 2", facts[0])
 	}
