@@ -54,7 +54,7 @@ func (p *page) Navigate(ctx context.Context, url, wait string) (browserhost.Navi
 	}
 	v, sent, err := p.await(ctx, calls[0], false)
 	if errors.Is(err, errDialog) { // the page asks whether it may be left, or speaks already
-		return p.navigation(p.document() != "" && p.Info().URL == url, wait), nil
+		return p.navigation(false, wait), nil
 	}
 	if err != nil {
 		return nav, p.shown(err, unlessRefused(err, sent))
