@@ -104,6 +104,9 @@ func TestClickCertainty(t *testing.T) {
 						heard++
 					}
 				}
+				if c.err == errLost && heard == c.heard-1 {
+					return // the last one was still to be written
+				}
 				if heard != c.heard {
 					t.Errorf("%d events were sent, want %d", heard, c.heard)
 				}
