@@ -149,24 +149,16 @@ func (m *members) mark(bit uint8) error {
 	return nil
 }
 
-// read finds the chain's members in a line, which must be one JSON object.
-func read(line []byte) (members, error) {
-	if m, ok := glance(line); ok {
-		return m, nil
-	}
-	return study(line)
-}
-
 // glance reads the end of a line, where the chain's members are in every row
 // written here. ok is false for a line of another form, which study reads.
 //
-// Of the rest of the line it sees only that it has no NUL. That is enough: what
-// ends like this is, if it is a JSON object at all, one with these members at
-// its outermost level, since a string cannot hold a bare quote and one brace
-// closes everything. That the rest is what was written, its hash says.
+// It does not look at the rest of the line, and need not: what ends like this
+// is, if it is a JSON object at all, one with these members at its outermost
+// level, since a string cannot hold a bare quote and one brace closes
+// everything. That the rest is what was written, its hash says.
 func glance(line []byte) (m members, ok bool) {
 	text, ok := bytes.CutSuffix(line, []byte("}"))
-	if !ok || line[0] != '{' || bytes.IndexByte(text, 0) >= 0 {
+	if !ok || line[0] != '{' {
 		return m, false
 	}
 	if before, value, ok := cutText(text, `,"prev":"`, 2*sha256.Size); ok {
@@ -180,19 +172,17 @@ func glance(line []byte) (m members, ok bool) {
 		m.has |= hasAt
 		text = before
 	}
-	digits := len(text)
-	for digits > 0 && '0' <= text[digits-1] && text[digits-1] <= '9' {
-		digits--
+	n, unit := len(text), int64(1)
+	for ; n > 0 && '0' <= text[n-1] && text[n-1] <= '9' && unit < 1e18; n-- {
+		m.seq += unit * int64(text[n-1]-'0')
+		unit *= 10
 	}
-	text, number := text[:digits], text[digits:]
-	first := string(text) == `{"seq":`
-	if !first && !bytes.HasSuffix(text, []byte(`,"seq":`)) || len(number) > 1 && number[0] == '0' {
+	digits := text[n:]
+	if text = text[:n]; string(text) != `{"seq":` && !bytes.HasSuffix(text, []byte(`,"seq":`)) {
 		return m, false
 	}
-	var err error
-	m.seq, err = strconv.ParseInt(string(number), 10, 64)
 	m.has |= hasSeq
-	return m, err == nil
+	return m, len(digits) == 1 || len(digits) > 1 && digits[0] != '0'
 }
 
 // cutText cuts a member off the end of text: its name with what is around it,

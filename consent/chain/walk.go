@@ -98,18 +98,26 @@ func (p *page) examine() {
 	if p.size > 0 {
 		p.lines = append(p.lines, line{digest: p.odd, form: isLong})
 	}
+	plain := bytes.IndexByte(p.piece.lines, 0) < 0 // a NUL is of no row: rather the trace of a power cut
 	for rest := p.piece.lines; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n')
-		p.lines = append(p.lines, lineOf(rest[:end]))
+		p.lines = append(p.lines, lineOf(rest[:end], plain))
 		rest = rest[end+1:]
 	}
 	close(p.ready)
 }
 
-func lineOf(text []byte) line {
+// lineOf reads a line, at a glance where that is enough.
+func lineOf(text []byte, plain bool) line {
 	l := line{digest: digestOf(text)}
+	if plain {
+		var ok bool
+		if l.members, ok = glance(text); ok && len(text) <= MaxRow {
+			return l
+		}
+	}
 	var err error
-	l.members, err = read(text)
+	l.members, err = study(text)
 	switch {
 	case len(text) > MaxRow:
 		l.form = isLong
