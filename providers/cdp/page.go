@@ -231,8 +231,12 @@ func sessionGone(err error) error {
 	return err
 }
 
-// ask runs a command that has no effect on the page.
+// ask runs a command that has no effect on the page. While a dialog holds the
+// page, nothing is asked.
 func (p *page) ask(ctx context.Context, c command) (jsontext.Value, error) {
+	if p.held() != nil {
+		return nil, errDialog
+	}
 	calls, err := p.session.start(c)
 	if err != nil {
 		return nil, err
