@@ -85,6 +85,9 @@ func statusRows(st operator.Status) [][]string {
 		}
 		rows = append(rows, []string{"browser", row})
 	}
+	if st.NoSandbox {
+		rows = append(rows, []string{"sandbox", "switched off by chrome.sandbox"})
+	}
 	for _, b := range st.Browsers {
 		row := fmt.Sprintf("%s %s, %s, %s", b.Provider, b.State, count(b.Sessions, "session"), count(b.Pages, "page"))
 		if b.Reason != "" {

@@ -8,6 +8,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 const (
 	headPause = 100 * time.Millisecond // between two heads, so that rows in a burst share one
+	maxHead   = 1 << 10                // bytes of a head's file
 	headTime  = 5 * time.Second        // for the keychain, each time it is asked
 )
 
@@ -53,11 +55,16 @@ func headPath(path string) string { return path + ".head" }
 
 // readHead reads the head that is kept beside the chain at path.
 func readHead(path string) *kept {
-	text, err := os.ReadFile(headPath(path))
+	f, err := os.Open(headPath(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err != nil {
+		return &kept{damaged: true}
+	}
+	defer f.Close()
 	var k kept
+	text, err := io.ReadAll(io.LimitReader(f, maxHead))
 	k.damaged = err != nil || json.Unmarshal(text, &k.head, json.RejectUnknownMembers(true)) != nil || k.Seq < 0
 	return &k
 }

@@ -145,3 +145,24 @@ func TestAnotherKey(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// Rows that a crash left without a head get one at the next start, before any
+// other row comes.
+func TestHeadCatchesUp(t *testing.T) {
+	path := written(t)
+	ahead := content(t, path)
+	rows := bytes.SplitAfter(ahead, []byte("\n"))
+	short := filepath.Join(t.TempDir(), "rows.jsonl")
+	write(t, short, rows[0])
+	f, _ := start(t, short, fixed)
+	end(t, f)
+	write(t, short, ahead)
+	if r := verified(t, short, fixed); !r.OK() || r.Anchor != Behind {
+		t.Errorf("after the crash: %+v", r)
+	}
+	f, _ = start(t, short, fixed)
+	end(t, f)
+	if r := verified(t, short, fixed); !r.OK() || r.Anchor != Matches {
+		t.Errorf("after the start: %+v", r)
+	}
+}

@@ -75,6 +75,9 @@ func (c *File) begin(ctx context.Context, f *os.File) (Report, error) {
 	c.next, c.last, c.durable = found.lines, found.last, found.lines
 	if c.opts.Keys != nil && report.Bad == nil {
 		c.head = newKeeper(c.path, c.opts, kept, found)
+		if c.next > 0 && (report.Torn > 0 || report.Anchor != Matches) {
+			c.head.note(c.next-1, c.last) // what a crash left without one
+		}
 	}
 	return report, nil
 }

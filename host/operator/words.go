@@ -9,9 +9,10 @@ type Status struct {
 	Home      string     `json:"home"`   // the state directory
 	StartedAt string     `json:"startedAt"`
 	Paused    bool       `json:"paused"`
-	Store     string     `json:"store"`            // "keychain" or "memory"
-	Keyring   string     `json:"keyring,omitzero"` // why the store cannot be used now; "" when it can
-	Rotation  bool       `json:"rotationPending"`  // a revoke waits for the keychain to replace its key (S1.45)
+	Store     string     `json:"store"`              // "keychain" or "memory"
+	Keyring   string     `json:"keyring,omitzero"`   // why the store cannot be used now; "" when it can
+	Rotation  bool       `json:"rotationPending"`    // a revoke waits for the keychain to replace its key (S1.45)
+	NoSandbox bool       `json:"noSandbox,omitzero"` // the owner switched Chromium's sandbox off (S2.21)
 	Browsers  []Browser  `json:"browsers"`
 	Providers []Provider `json:"providers"`
 	Devices   int        `json:"devices"`

@@ -84,8 +84,10 @@ func (p *page) navigated(e pagecmd.EventFrameNavigated) {
 		if f.LoaderID == p.doc.loader {
 			return
 		}
-		p.doc = document{loader: f.LoaderID}
-		p.worldID = ""
+		// The walker's world is not touched here: a document that comes back from
+		// the browser's memory tells of its world first and of itself second.
+		back := e.Type == pagecmd.NavigationTypeBackForwardCacheRestore
+		p.doc = document{loader: f.LoaderID, dom: back, load: back} // it was loaded before
 		p.dialog = nil
 		if p.heading == f.LoaderID {
 			p.heading = ""

@@ -57,9 +57,15 @@ func TestField_A53_Relabelled(t *testing.T) {
 	}
 }
 
-// The refs of a document end with it, also when it comes back (A54).
+// The refs of a document end with it, also when it comes back: made again in
+// the headless shell, out of the browser's memory in Chromium (A54).
 func TestField_A54_NewDocument(t *testing.T) {
-	l := lookAt(t, "relabel.html")
+	for _, program := range []string{shell, full} {
+		t.Run(program, func(t *testing.T) { testNewDocument(t, lookWith(t, program, "relabel.html")) })
+	}
+}
+
+func testNewDocument(t *testing.T, l *looking) {
 	ref, _ := l.pressable(`button "Edit"`)
 	if _, err := l.Navigate(t.Context(), "http://shop.test/other", ""); err != nil {
 		t.Fatal(err)

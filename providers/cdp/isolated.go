@@ -55,6 +55,9 @@ func (p *page) evaluate(ctx context.Context, expression string, limit time.Durat
 		Timeout:         runtime.TimeDelta(limit.Milliseconds()),
 	}))
 	if err != nil {
+		if says(err, replaced) {
+			p.worldGone(id)
+		}
 		return nil, err
 	}
 	return value(v)

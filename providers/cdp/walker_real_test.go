@@ -29,6 +29,11 @@ type looking struct {
 // page of the demo's web.
 func lookAt(t testing.TB, source string) *looking {
 	t.Helper()
+	return lookWith(t, shell, source)
+}
+
+func lookWith(t testing.TB, program, source string) *looking {
+	t.Helper()
 	if strings.HasSuffix(source, ".html") {
 		source = sitePage(t, source)
 	}
@@ -40,7 +45,7 @@ func lookAt(t testing.TB, source string) *looking {
 		source = strings.ReplaceAll(source, `<script src="/`+name+`">`, "<script>"+string(b))
 	}
 	w := serveWeb(t, map[string]string{"/": source, "/other": "<title>Other</title><h1>Other</h1>"})
-	return &looking{openAt(t, attach(t, launch(t, shell), w), "http://shop.test/").(*page), t, w}
+	return &looking{openAt(t, attach(t, launch(t, program), w), "http://shop.test/").(*page), t, w}
 }
 
 func sitePage(t testing.TB, name string) string {

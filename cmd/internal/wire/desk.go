@@ -22,7 +22,7 @@ func (d narrowDesk) Status(ctx context.Context) (operator.Status, error) {
 	st := operator.Status{
 		Version: a.opts.Version, Home: a.home, Store: a.opts.Settings.Store,
 		Listen: a.listener.Addr().String(), StartedAt: browserhost.FormatTime(a.started),
-		Rotation: a.jar.Pending(), Devices: len(a.devices.List()),
+		NoSandbox: withoutSandbox(a.opts), Rotation: a.jar.Pending(), Devices: len(a.devices.List()),
 	}
 	if ok, why := a.vault.State(ctx); !ok {
 		st.Keyring = why

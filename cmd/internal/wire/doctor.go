@@ -82,7 +82,10 @@ func checkBrowser(ctx context.Context, opts Options) Check {
 		return Check{Name: "browser", Detail: found.Why, Next: "apt-get install chromium chromium-headless-shell, or set chrome.executablePath"}
 	}
 	c := Check{Name: "browser", OK: true, Detail: found.Version + " at " + found.Path}
-	if os.Geteuid() == 0 && opts.Settings.Chrome.Sandbox && !opts.Seam.NoSandbox {
+	switch {
+	case withoutSandbox(opts):
+		c.Detail += "; its sandbox is switched off (chrome.sandbox)"
+	case os.Geteuid() == 0:
 		c.OK, c.Detail = false, c.Detail+": as root Chromium runs only without its sandbox"
 		c.Next = "run the host as a normal user (best), or set chrome.sandbox: off"
 	}

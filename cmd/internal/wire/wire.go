@@ -208,11 +208,16 @@ func newChrome(opts Options) browserhost.Provider {
 	return chrome.New(chrome.Config{
 		ExecutablePath: c.ExecutablePath,
 		HeadlessShell:  c.HeadlessShell == "auto",
-		NoSandbox:      !c.Sandbox || opts.Seam.NoSandbox,
+		NoSandbox:      withoutSandbox(opts),
 		DataDir:        c.DataDir,
 		TrustSPKI:      opts.Seam.TrustSPKI,
 		Log:            opts.Log,
 	})
+}
+
+// withoutSandbox is the owner's word, or a test's; it is never assumed (S2.21).
+func withoutSandbox(opts Options) bool {
+	return !opts.Settings.Chrome.Sandbox || opts.Seam.NoSandbox
 }
 
 // buildConsent makes the two sides of a grant and ends what should have ended
