@@ -71,6 +71,12 @@ func (p *page) stopped(e pagecmd.EventFrameStoppedLoading) {
 	}
 }
 
+// document is one loaded document and how far it got.
+type document struct {
+	loader    cdproto.LoaderID
+	dom, load bool
+}
+
 // navigated notes a new document in the main frame. One of a scheme that no
 // agent may name is left at once, whoever led there (S3.28).
 func (p *page) navigated(e pagecmd.EventFrameNavigated) {

@@ -63,12 +63,6 @@ type page struct {
 	worldID  string                    // the walker's world in doc; "" = not made yet
 }
 
-// document is one loaded document and how far it got.
-type document struct {
-	loader    cdproto.LoaderID
-	dom, load bool
-}
-
 // newPage knows a page that the browser has just made and holds back.
 func newPage(d *driver, info *target.Info, s session) *page {
 	p := &page{
