@@ -69,3 +69,11 @@ func translate(err error) *browserhost.Error {
 	}
 	return browserhost.Hide(browserhost.CodeInternal, err, "the host failed; its log has the reason")
 }
+
+// goneError says that a page or a context is gone, and why.
+func goneError(why string) *browserhost.Error {
+	if why == "" {
+		why = goneClosed
+	}
+	return browserhost.Errorf(browserhost.CodeTargetGone, "the page is gone").With("reason", why)
+}

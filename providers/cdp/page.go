@@ -259,13 +259,6 @@ func (p *page) shown(err error, state browserhost.Execution) error {
 	return shown(err, state)
 }
 
-func goneError(why string) *browserhost.Error {
-	if why == "" {
-		why = goneClosed
-	}
-	return browserhost.Errorf(browserhost.CodeTargetGone, "the page is gone").With("reason", why)
-}
-
 // dialogError says that a dialog holds the page and what it says; nil when
 // none does.
 func (p *page) dialogError() *browserhost.Error {

@@ -2,6 +2,7 @@ package cdp
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"browserhost"
@@ -16,19 +17,20 @@ const (
 )
 
 // quiet waits in the walker's world until nothing in the document has changed
-// for two frames; a hidden document has no frames and gets 100 ms instead. A
-// page that never rests is left after [browserhost.SettleTime].
-const quiet = `new Promise((resolve) => {
+// for two frames, and gives true; a hidden document has no frames and gets
+// 100 ms instead. A page that never rests is left after
+// [browserhost.SettleTime], with false.
+var quiet = fmt.Sprintf(`new Promise((resolve) => {
   let frames, timer;
-  const end = () => { watcher.disconnect(); clearTimeout(timer); frames = Infinity; resolve(true); };
-  const rest = () => { frames = 0; clearTimeout(timer); timer = setTimeout(end, 100); };
-  const frame = () => { if (frames === Infinity) return; if (++frames > 2) end(); else requestAnimationFrame(frame); };
+  const end = (rested) => { watcher.disconnect(); clearTimeout(timer); frames = Infinity; resolve(rested); };
+  const rest = () => { frames = 0; clearTimeout(timer); timer = setTimeout(end, 100, true); };
+  const frame = () => { if (frames === Infinity) return; if (++frames > 2) end(true); else requestAnimationFrame(frame); };
   const watcher = new MutationObserver(rest);
   watcher.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
   rest();
   requestAnimationFrame(frame);
-  setTimeout(end, 1500);
-})`
+  setTimeout(end, %d, false);
+})`, browserhost.SettleTime.Milliseconds())
 
 // settle waits until the page has come to rest after an act: a new document is
 // loaded, a dialog is open, or neither the document nor the network has
@@ -67,14 +69,14 @@ func (p *page) rest(ctx context.Context, m moment) (stable bool, reason string) 
 			}
 			continue
 		}
-		_, err := p.evaluate(ctx, quiet, browserhost.SettleTime)
+		rested, err := p.evaluate(ctx, quiet, browserhost.SettleTime)
 		p.mu.Lock()
 		still := p.doc.loader == m.loader && p.heading == "" && p.dialog == nil && p.requests == before && !p.busy(m.requests)
 		p.mu.Unlock()
 		switch {
-		case err == nil && still:
+		case err == nil && still && string(rested) == "true":
 			return true, settledQuiet
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || err == nil && still:
 			return false, settledTime
 		}
 		if p.isGone() {
