@@ -137,13 +137,14 @@ func (c *ledgerShowCmd) Run(p *program) error {
 		rows = append(rows, r.row())
 		return nil
 	})
-	if err != nil {
+	if err != nil && len(rows)+len(lines) == 0 {
 		return c.absent(err)
 	}
+	// A line that is no record does not hide the others; it is told after them.
 	if p.json {
-		return p.object(map[string]any{"path": path, "records": lines})
+		return errors.Join(p.object(map[string]any{"path": path, "records": lines}), c.absent(err))
 	}
-	return p.list("no record yet", []string{"SEQ", "AT", "EVENT", "BY", "WHAT"}, rows)
+	return errors.Join(p.list("no record yet", []string{"SEQ", "AT", "EVENT", "BY", "WHAT"}, rows), c.absent(err))
 }
 
 // row writes a record for a person.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"browserhost"
-	"browserhost/consent/chain"
 	"browserhost/consent/gate"
 	"browserhost/consent/narrow"
 	"browserhost/consent/requests"
@@ -134,10 +133,7 @@ func (d narrowDesk) Deny(ctx context.Context, by browserhost.Actor, id string) (
 
 func (d narrowDesk) Ledger(ctx context.Context) (operator.Ledger, error) {
 	path := d.app.path(consentFile)
-	if err := d.app.consent.Durable(ctx); err != nil {
-		return operator.Ledger{}, err
-	}
-	r, err := chain.Verify(ctx, path, chain.Options{Keys: d.app.anchorKeys(), Label: consentLabel})
+	r, err := d.app.consent.Verify(ctx)
 	return verdict(path, r), err
 }
 

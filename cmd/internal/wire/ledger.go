@@ -37,20 +37,26 @@ func VerifyLedger(ctx context.Context, opts Options, path string) (operator.Ledg
 	return verdict(path, report), nil
 }
 
-// ReadLedger calls each with every record, as it stands in the file.
+// ReadLedger calls each with every record, as it stands in the file. What is
+// no record, such as a row that a crash cut short, is passed over, and the
+// first such line is the error at the end.
 func ReadLedger(ctx context.Context, path string, each func(line []byte) error) error {
+	var odd error
 	for line, err := range chain.Lines(ctx, path) {
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = ledger.Parse(line)
 		}
-		if _, err := ledger.Parse(line); err != nil {
-			return err
+		if err != nil {
+			if odd == nil {
+				odd = err
+			}
+			continue
 		}
 		if err := each(line); err != nil {
 			return err
 		}
 	}
-	return nil
+	return odd
 }
 
 // verdict says what verifying found, in the owner's words.
