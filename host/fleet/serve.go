@@ -167,9 +167,12 @@ func (f *Fleet) serveNavigate(ctx context.Context, call *browserhost.Call, p *pa
 // arrived says how far a document got. A failed navigation is completed all
 // the same: the browser tried (contract F).
 func (f *Fleet) arrived(out *Acted, nav browserhost.Navigation, began time.Time) {
-	out.StatusCode, out.FinalURL, out.NavigationFailed = nav.Status, nav.URL, nav.Failed
+	out.StatusCode, out.FinalURL, out.NavigationFailed, out.Dialog = nav.Status, nav.URL, nav.Failed, nav.Dialog
 	reason := "time"
-	if nav.Loaded || nav.Failed != "" {
+	switch {
+	case nav.Dialog != nil:
+		reason = "dialog"
+	case nav.Loaded || nav.Failed != "":
 		reason = "navigated"
 	}
 	out.Stability = &browserhost.Settle{Stable: nav.Loaded, WaitedMS: f.opts.Now().Sub(began).Milliseconds(), Reason: reason}

@@ -79,3 +79,25 @@ func TestStarts(t *testing.T) {
 		t.Error("an unknown provider is taken for a start")
 	}
 }
+
+// Contract F: how a navigation came to rest is told, a dialog in its way too.
+func TestArrived(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	alert := &browserhost.Dialog{Type: "alert", Message: "hello"}
+	for _, c := range []struct {
+		nav  browserhost.Navigation
+		want string
+	}{
+		{browserhost.Navigation{Loaded: true}, "navigated"},
+		{browserhost.Navigation{Failed: "net::ERR_NAME_NOT_RESOLVED"}, "navigated"},
+		{browserhost.Navigation{Dialog: alert}, "dialog"},
+		{browserhost.Navigation{}, "time"},
+	} {
+		var out Acted
+		r.arrived(&out, c.nav, r.opts.Now())
+		if out.Stability.Reason != c.want || out.Dialog != c.nav.Dialog {
+			t.Errorf("%+v: %+v", c.nav, out)
+		}
+	}
+}
