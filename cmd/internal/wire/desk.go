@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -124,6 +125,8 @@ func (a *App) shown(r requests.Request) operator.Request {
 }
 
 func (d narrowDesk) Deny(ctx context.Context, by browserhost.Actor, id string) (operator.Request, error) {
+	d.app.deciding.Lock()
+	defer d.app.deciding.Unlock()
 	r, err := d.app.requests.Decide(id, requests.Denied, "")
 	if err != nil {
 		return operator.Request{}, err
@@ -181,6 +184,8 @@ func (d widenDesk) Grant(ctx context.Context, by browserhost.Actor, spec operato
 // Allow grants what a pending request names, or fewer sites of it, and then
 // tells who waits.
 func (d widenDesk) Allow(ctx context.Context, by browserhost.Actor, spec operator.AllowSpec) (operator.Granted, error) {
+	d.app.deciding.Lock()
+	defer d.app.deciding.Unlock()
 	r, ok := d.app.requests.Find(spec.RequestID)
 	if !ok {
 		return operator.Granted{}, browserhost.Errorf(browserhost.CodeNotFound, "there is no such request")
@@ -201,8 +206,13 @@ func (d widenDesk) Allow(ctx context.Context, by browserhost.Actor, spec operato
 	if err != nil {
 		return granted, err
 	}
-	_, err = d.app.requests.Decide(r.ID, requests.Allowed, granted.Grant.ID)
-	return granted, err
+	if _, err := d.app.requests.Decide(r.ID, requests.Allowed, granted.Grant.ID); err != nil {
+		// It expired or was withdrawn while the cookies were read: nobody waits
+		// for the grant any more, so there is none.
+		_, undone := d.app.lender.Revoke(ctx, browserhost.Actor{Kind: browserhost.System, Via: "request"}, granted.Grant.ID)
+		return operator.Granted{}, errors.Join(err, undone)
+	}
+	return granted, nil
 }
 
 // Pair makes a device and keeps its bearer in the keychain, where the stdio

@@ -82,7 +82,8 @@ func hostID(home string) (string, error) {
 		var b [8]byte
 		rand.Read(b[:])
 		seed = hex.EncodeToString(b[:])
-		if err := os.WriteFile(name, []byte(seed+"\n"), 0o600); err != nil {
+		// In one step: half an id would stop every later start.
+		if err := errors.Join(os.WriteFile(name+".new", []byte(seed+"\n"), 0o600), os.Rename(name+".new", name)); err != nil {
 			return "", err
 		}
 	case err != nil:

@@ -87,6 +87,7 @@ type App struct {
 	clients  *clients
 	host     *host.Host
 	desk     *operator.Desk
+	deciding sync.Mutex // held while a request is answered, so that it is answered once
 	listener net.Listener
 
 	life  context.Context
