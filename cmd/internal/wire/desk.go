@@ -174,6 +174,10 @@ func (d widenDesk) Grant(ctx context.Context, by browserhost.Actor, spec operato
 	if err != nil {
 		return operator.Granted{}, err
 	}
+	select {
+	case d.app.granted <- struct{}{}:
+	default: // the clock will look anyway
+	}
 	if _, ok := d.app.devices.Find(string(spec.Device)); !ok { // unpaired meanwhile: the revoke wins
 		d.app.unpaired(spec.Device)
 		return operator.Granted{}, browserhost.Errorf(browserhost.CodeNotFound, "the device was removed meanwhile")

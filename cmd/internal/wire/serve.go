@@ -121,25 +121,29 @@ func (a *App) finish(err error) {
 	})
 }
 
-// longestWait is how long the clock of grants sleeps when nothing ends sooner:
-// a new grant is met by the next look, and none can end within a minute unseen.
-const longestWait = time.Minute
+// retry is when the end of a grant that could not be finished is tried again.
+const retry = time.Minute
 
-// watchExpiry ends grants when their time has come, as the system (design: grants end).
+// watchExpiry ends grants when their time has come, as the system (design:
+// grants end). It looks when the next one ends, and when a new one was made.
 func (a *App) watchExpiry(ctx context.Context) error {
 	for {
 		next, err := a.lender.Expire(ctx)
 		if err != nil && ctx.Err() == nil {
-			a.log.Error("a grant that has expired could not be ended yet", "error", err)
+			a.log.Error("a grant that has ended could not be cleared away yet", "error", err)
+			if now := time.Now(); !next.After(now) || next.After(now.Add(retry)) {
+				next = now.Add(retry)
+			}
 		}
-		wait := longestWait
-		if left := time.Until(next); !next.IsZero() && left < wait {
-			wait = max(left, time.Second)
+		var due <-chan time.Time // never, when no grant ends
+		if !next.IsZero() {
+			due = time.After(time.Until(next))
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(wait):
+		case <-a.granted:
+		case <-due:
 		}
 	}
 }

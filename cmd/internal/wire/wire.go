@@ -87,7 +87,8 @@ type App struct {
 	clients  *clients
 	host     *host.Host
 	desk     *operator.Desk
-	deciding sync.Mutex // held while a request is answered, so that it is answered once
+	granted  chan struct{} // a grant was made; wakes the clock of grants
+	deciding sync.Mutex    // held while a request is answered, so that it is answered once
 	listener net.Listener
 
 	life  context.Context
@@ -113,7 +114,7 @@ func Start(ctx context.Context, opts Options) (_ *App, err error) {
 	if opts.Seam == nil {
 		opts.Seam = &Seam{}
 	}
-	a := &App{home: opts.Home, opts: opts, log: opts.Log, started: time.Now(), done: make(chan struct{})}
+	a := &App{home: opts.Home, opts: opts, log: opts.Log, started: time.Now(), granted: make(chan struct{}, 1), done: make(chan struct{})}
 	a.life, a.end = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
