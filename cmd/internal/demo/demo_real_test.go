@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"browserhost/providers/proc"
 )
 
 // breakVariable names the step that a test breaks, for the process on the bus.
@@ -56,7 +54,7 @@ func damage(step string, s *story) {
 	}
 }
 
-// play runs the demo and returns its lines.
+// told runs the demo and returns its lines.
 func told(t *testing.T, broken string) (ok bool, lines []result) {
 	t.Helper()
 	t.Setenv(breakVariable, broken)
@@ -71,9 +69,6 @@ func told(t *testing.T, broken string) (ok bool, lines []result) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		lines = append(lines, r)
-	}
-	if left, err := proc.Sweep(t.Context(), "demo-"); err != nil || left != 0 {
-		t.Errorf("%d processes of the owner's browser are left, %v", left, err)
 	}
 	return ok, lines
 }
